@@ -40,7 +40,7 @@ def test_programs_wait_where_their_models_say(seed, graphmill_host):
 @pytest.mark.jax
 @pytest.mark.parametrize("jit", ["tiered", "eager"])
 @pytest.mark.parametrize("seed", JIT_SEEDS)
-def test_compiled_programs_return_what_interpreted_ones_do(seed, jit, graphmill_host):
+def test_compiled_and_interpreted_programs_return_the_same(seed, jit, graphmill_host):
     pytest.importorskip("jax")
     program, interpreted = results(seed, graphmill_host, "off")
     _, compiled = results(seed, graphmill_host, jit)

@@ -68,7 +68,7 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(worker, 0)[1]))
     assert done.returncode == 0, done.stderr
 
 
-def test_application_classifies_and_refuses_what_is_no_image() -> None:
+def test_application_classifies_images_and_refuses_other_files() -> None:
     application = load("wsgi.py")["application"]
     with np.load(DIGITS / "heldout.npz") as digits:
         images, labels = digits["image"][:5] / 255.0, digits["label"][:5]

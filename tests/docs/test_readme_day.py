@@ -102,7 +102,7 @@ def test_server_answers(server: str, folder: Path) -> None:
     assert prediction["classes"] == 7
 
 
-def test_training_goes_on(folder: Path) -> None:
+def test_training_continues(folder: Path) -> None:
     said = run(lines()[4], folder)
     assert re.fullmatch(r"step 620: accuracy 0\.\d+ before, 0\.9\d+ now\n", said)
     assert list((folder / "trained").glob("spirals-620.*"))

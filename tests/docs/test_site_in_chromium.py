@@ -54,7 +54,7 @@ def open_page(page: Page, file: Path, *, dark: bool = False) -> None:
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_nothing_is_cut_off(page: Page, site: Path, name: str) -> None:
+def test_no_page_is_wider_than_the_window(page: Page, site: Path, name: str) -> None:
     open_page(page, site / name)
     assert page.evaluate("document.documentElement.scrollWidth - window.innerWidth") <= 0
     if page.evaluate("window.innerWidth") > 1000:

@@ -75,7 +75,9 @@ def test_dictionary_has_the_syntax_of_libfuzzer(path: Path) -> None:
     assert len(module("harness").words_of(path.stem)) == len(lines)
 
 
-def test_find_is_stored_once_for_each_cause(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
+def test_failure_is_stored_once_for_each_cause(
+    tmp_path: Path, monkeypatch: Any, capsys: Any
+) -> None:
     harness = module("harness")
     monkeypatch.setattr(harness, "CORPUS", tmp_path)
 

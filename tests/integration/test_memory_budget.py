@@ -262,7 +262,7 @@ def test_animation_is_held_to_the_budget_as_a_whole() -> None:
     assert whole.shape == (10, 600, 600, 3)
 
 
-def test_padded_batches_of_datasets_are_held_to_the_budget() -> None:
+def test_padded_batches_of_datasets_are_limited_by_the_memory_budget() -> None:
     graph, shapes = graphmill.Graph(), [[None, 10**7]]
     with graph.as_default():
         source = ops.dataset.tensor_slice_dataset(

@@ -505,7 +505,7 @@ def test_call_out_of_the_graph_is_refused(op: str, is_in_a_dataset: bool, folder
 
 
 @pytest.mark.parametrize("region", ["/proc/self/environ", "/proc/self/mem", "/dev/zero"])
-def test_memory_of_the_process_is_no_constant(region: str, folder: Path) -> None:
+def test_process_memory_is_not_read_as_a_constant(region: str, folder: Path) -> None:
     nodes = f"a = ImmutableConst(dtype=uint8, shape=[3], memory_region_name='{region}')"
     refused(graph_of(f"{nodes}; y = Identity(f, after=[a])"), b"", folder, "ImmutableConst")
 
@@ -713,7 +713,7 @@ IMAGES: Final = {
 
 
 @pytest.mark.parametrize("name", IMAGES)
-def test_data_that_expand_are_bounded(name: str) -> None:
+def test_decompressed_data_are_bounded(name: str) -> None:
     node, content = IMAGES[name]
     graph = graph_of(f"y = {node}")
     config = {"graphmill": {"memory_budget_bytes": BUDGET, "policy": "pure"}}
@@ -740,7 +740,7 @@ FILES: Final = {
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_files_that_expand_are_bounded(name: str, tmp_path: Path) -> None:
+def test_decompressed_files_are_bounded(name: str, tmp_path: Path) -> None:
     path = tmp_path / "bomb"
     if name == "records":  # a record of 150 MB
         size = 150 << 20

@@ -207,7 +207,7 @@ def test_folder_of_assets_that_is_a_link_out_of_the_model_is_refused(
 @pytest.mark.parametrize(
     "name", ["write a file", "list a folder", "write a checkpoint", "summaries"]
 )
-def test_own_folder_is_neither_written_nor_listed(name: str, tmp_path: Path) -> None:
+def test_model_folder_is_neither_written_nor_listed(name: str, tmp_path: Path) -> None:
     made = model_of(name, tmp_path / "model" / "assets", tmp_path)
     made.signature("serving_default", "y:0")
     path = made.write()
@@ -261,7 +261,7 @@ def test_graph_that_is_given_as_a_message_or_bytes_is_the_programs_own(folder: P
 
 
 @pytest.mark.parametrize("name", ["read a file", "write a file", "lines", "abort", "call Python"])
-def test_graph_that_comes_over_a_wire_is_refused(name: str, folder: Path) -> None:
+def test_graph_from_a_client_is_refused(name: str, folder: Path) -> None:
     pytest.importorskip("grpc")
     path = str(folder / EFFECTS[name].path)
     graph = hidden_graph(EFFECTS[name], GRAPH, path)

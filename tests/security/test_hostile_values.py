@@ -65,7 +65,7 @@ GROWING: Final = {
 
 @pytest.mark.parametrize("is_folded", [True, False])
 @pytest.mark.parametrize("op", GROWING)
-def test_values_that_double_are_bounded(op: str, is_folded: bool) -> None:
+def test_repeatedly_doubled_values_are_bounded(op: str, is_folded: bool) -> None:
     graph = graph_of(GROWING[op])
     values = {} if is_folded else {"s0:0": [1.0, 2.0] if op in ("ConcatV2", "Pack") else b"0123"}
     with (

@@ -22,13 +22,13 @@ def test_inputs_and_finds_of_a_batch_are_added(fuzz_nightly: Any) -> None:
     assert report.finds == ["seed 2: image: KeyError at codec.py:1: x"]
 
 
-def test_crash_is_a_find(fuzz_nightly: Any) -> None:
+def test_crash_is_reported_as_a_failure(fuzz_nightly: Any) -> None:
     report = fuzz_nightly.Report("image")
     fuzz_nightly.add_batch(report, -11, "Segmentation fault", 3)
     assert report.finds == ["seed 3: exit status -11: Segmentation fault"]
 
 
-def test_hang_is_a_find(fuzz_nightly: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hang_is_reported_as_a_failure(fuzz_nightly: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def run(command: list[str], **options: Any) -> Any:
         raise subprocess.TimeoutExpired(command, options["timeout"])
 

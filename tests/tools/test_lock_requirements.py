@@ -26,7 +26,7 @@ def lock_requirements(tool: Any) -> Any:
     return tool("lock_requirements")
 
 
-def test_stored_pins_agree_with_what_is_required(lock_requirements: Any) -> None:
+def test_stored_pins_agree_with_the_requirements(lock_requirements: Any) -> None:
     assert lock_requirements.check() == []
 
 

@@ -42,7 +42,7 @@ def test_module_is_imported_on_first_use(package: str) -> None:
     assert vars(shapes)["Circle"] is shapes.Circle
 
 
-def test_first_home_of_a_name_counts(package: str) -> None:
+def test_first_module_that_exports_a_name_is_used(package: str) -> None:
     shapes = importlib.import_module(package)
     assert shapes.area == "of circles"
     assert "lazy_shapes.other" not in sys.modules
@@ -59,7 +59,7 @@ def test_unknown_name_suggests_similar_ones(package: str) -> None:
 
 
 @pytest.mark.parametrize("package", ["train", "data", "functions"])
-def test_every_public_name_has_a_home(package: str) -> None:
+def test_every_public_name_has_a_module(package: str) -> None:
     module = importlib.import_module(f"graphmill.{package}")
     assert [name for name in module.__all__ if getattr(module, name) is None] == []
     assert {name for names in module._HOMES.values() for name in names} >= set(module.__all__)

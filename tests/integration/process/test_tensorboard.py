@@ -37,7 +37,7 @@ print(json.dumps({
 
 
 @pytest.mark.skipif(find_spec("tensorboard") is None, reason="TensorBoard is not installed")
-def test_tensorboard_reads_what_is_written(tmp_path: Path) -> None:
+def test_tensorboard_reads_the_written_events(tmp_path: Path) -> None:
     graph = graphmill.Graph()
     with graph.as_default():
         x = graph.placeholder("float32", [None], name="x_in")

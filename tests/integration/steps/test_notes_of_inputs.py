@@ -42,7 +42,7 @@ def test_only_the_first_inputs_of_many_are_shown() -> None:
     assert note.endswith("p7 int32 [1, 7], and 3 more")
 
 
-def test_a_step_that_is_cancelled_has_no_such_note() -> None:
+def test_a_cancelled_step_has_no_note_about_its_inputs() -> None:
     graph = graphmill.Graph()
     with graph.as_default():
         queue = ops.data_flow.fifo_queue_v2(component_types=["float32"])

@@ -254,7 +254,7 @@ def test_missing_ops_are_named(tf, tf1, target, graph):
         on_ours(tf1, target, [image.op])
 
 
-def test_monitored_training_goes_to_its_end(tf, tf1, target, graph, checkpoints):
+def test_monitored_training_runs_to_its_last_step(tf, tf1, target, graph, checkpoints):
     with tf1.device(FAR):
         step = tf1.train.get_or_create_global_step()
         w = tf1.get_variable("weights", [4, 1], initializer=tf1.ones_initializer())

@@ -74,7 +74,9 @@ def theirs(tf: Any, start: str, end: str) -> list[Any]:
         return continued(graph, session, saver, v1.train, start, end)
 
 
-def test_training_goes_on_with_the_same_losses_and_back(tf: Any, tmp_path: Path) -> None:
+def test_training_continues_with_the_same_losses_in_both_directions(
+    tf: Any, tmp_path: Path
+) -> None:
     start = start_training(tf, tmp_path)
     first, ours_end, theirs_end = (str(tmp_path / name) for name in ("x", "ours", "theirs-2"))
     np.testing.assert_allclose(

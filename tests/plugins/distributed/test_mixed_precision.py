@@ -16,7 +16,9 @@ X = np.random.default_rng(0).normal(size=(4, 4)).astype(np.float32)
 @pytest.mark.parametrize(
     "field", ["auto_mixed_precision_onednn_bfloat16", "auto_mixed_precision_cpu"]
 )
-def test_server_converts_what_the_process_converts(field: str, monkeypatch) -> None:
+def test_server_applies_the_same_mixed_precision_as_a_local_session(
+    field: str, monkeypatch
+) -> None:
     monkeypatch.delenv("TF_ENABLE_ONEDNN_OPTS", raising=False)
     graph = graphmill.Graph()
     with graph.as_default():

@@ -117,7 +117,7 @@ def wrong_version():
     ],
     ids=range(7),
 )
-def test_predict_reports_what_is_wrong(line, request_, code, message):
+def test_predict_reports_errors(line, request_, code, message):
     found, details = line.fails(PREDICTION, "Predict", request_, proto.PredictResponse)
     assert found == code
     assert message in details
@@ -139,7 +139,7 @@ def test_a_tensor_whose_shape_and_content_differ_is_refused(line):
     }
 
 
-def test_bytes_that_are_no_message_are_refused(line):
+def test_bytes_that_are_not_a_message_are_refused(line):
     class Garbage:
         def SerializeToString(self):
             return b"\xff" * 10

@@ -162,7 +162,7 @@ def test_bodies_in_progress_are_limited_together(serve, tmp_path):
 
 
 @pytest.mark.parametrize("sent", [b"", b"POST ", head(100), head(100) + b"{"])
-def test_a_slow_request_is_given_up(serve, tmp_path, sent):
+def test_a_slow_request_times_out(serve, tmp_path, sent):
     server, client = serve(options_for(write_line(tmp_path / "m"), receive_seconds=0.2))
     with connect(server) as connection:
         connection.sendall(sent)
@@ -171,7 +171,7 @@ def test_a_slow_request_is_given_up(serve, tmp_path, sent):
     assert client.post(PREDICT, X)[0] == 200
 
 
-def test_a_request_that_trickles_in_is_given_up(serve, tmp_path):
+def test_a_request_that_arrives_too_slowly_is_refused(serve, tmp_path):
     server, _ = serve(options_for(write_line(tmp_path / "m"), receive_seconds=0.3))
     with connect(server) as connection:
         connection.settimeout(0.02)

@@ -35,7 +35,7 @@ def start(*arguments, port=0):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_it_says_where_and_ends_on_a_signal(tmp_path, number):
+def test_command_prints_its_address_and_ends_on_a_signal(tmp_path, number):
     with start(write_line(tmp_path / "half"), "--log-level", "info", "--log-format", "json") as it:
         word, url = it.stdout.readline().split()
         assert word == "READY"

@@ -64,7 +64,7 @@ def test_a_version_can_be_named(line, path):
         ("/elsewhere", 404, "there is nothing at /elsewhere"),
     ],
 )
-def test_a_path_that_leads_nowhere(line, path, status, message):
+def test_an_unknown_path_is_refused(line, path, status, message):
     found, document = line.post(path, {"instances": [1]})
     assert found == status
     assert message in document["error"]

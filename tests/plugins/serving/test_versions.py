@@ -128,7 +128,7 @@ def test_a_version_that_cannot_be_loaded_leaves_the_one_before(serve, tmp_path):
     assert client.post(PREDICT, X)[1] == {"predictions": [4.0]}
 
 
-def test_a_folder_that_disappears_leaves_what_is_served(serve, tmp_path):
+def test_versions_are_served_after_their_folder_disappears(serve, tmp_path):
     write_line(tmp_path / "m" / "1", 1.0)
     server, client = serve(options_for(tmp_path / "m"))
     (tmp_path / "m").rename(tmp_path / "gone")

@@ -191,7 +191,7 @@ def test_temporary_rules_end(tmp_path: Path) -> None:
         made.read_bytes(f"{tmp_path}/a")
 
 
-def test_no_descriptor_stays_open(tmp_path: Path) -> None:
+def test_no_descriptor_is_leaked(tmp_path: Path) -> None:
     made = broker(f"fs.write:{tmp_path}")
     before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - a count
     made.write(f"{tmp_path}/a/b", b"x")

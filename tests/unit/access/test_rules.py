@@ -74,7 +74,7 @@ def test_one_text_is_not_a_list_of_rules() -> None:
         ("fs.read:gs://bucket/a", "fs.read", "gs://other/a", False),
     ],
 )
-def test_rule_covers_what_is_below_its_path(
+def test_rule_covers_everything_below_its_path(
     rule: str, effect: str, path: str, is_covered: bool
 ) -> None:
     assert AccessRules.parse([rule]).covers(effect, path) is is_covered

@@ -30,7 +30,7 @@ def test_a_nan_is_found_in_its_iteration(nested: graphmill.Graph) -> None:
         assert first == debugger.position - 1
 
 
-def test_the_stepped_step_returns_what_an_ordinary_one_does(nested: graphmill.Graph) -> None:
+def test_a_driven_step_returns_the_results_of_an_ordinary_one(nested: graphmill.Graph) -> None:
     with (
         graphmill.Session(graph=nested) as session,
         debug.Debugger(session, "y:0", {"x:0": 1e30}) as debugger,
@@ -71,7 +71,7 @@ def debugger_text(debugger: debug.Debugger) -> str:
     return f"breakpoint 1 (node {node}) before {node} (Enter)"
 
 
-def test_an_iteration_is_a_place_to_stop(nested: graphmill.Graph) -> None:
+def test_a_breakpoint_can_be_at_an_iteration(nested: graphmill.Graph) -> None:
     with (
         graphmill.Session(graph=nested) as session,
         debug.Debugger(session, "y:0", {"x:0": FAR}) as debugger,
@@ -89,7 +89,7 @@ def test_an_iteration_is_a_place_to_stop(nested: graphmill.Graph) -> None:
         assert debugger.iteration() == ""
 
 
-def test_a_shape_is_a_condition() -> None:
+def test_a_breakpoint_can_be_at_a_shape() -> None:
     graph = graphmill.Graph()
     with graph.as_default():
         x = graph.placeholder("float32", [None], name="x")
@@ -104,7 +104,7 @@ def test_a_shape_is_a_condition() -> None:
         assert "[?, 2]" in texts[0]
 
 
-def test_looking_back_undoes_nothing(nested: graphmill.Graph) -> None:
+def test_going_back_does_not_undo_effects(nested: graphmill.Graph) -> None:
     with graphmill.Session(graph=nested) as session, at_first_nan(session) as debugger:
         end = debugger.position
         here = debugger.where()
@@ -156,7 +156,7 @@ def test_counters_of_the_recording_are_those_of_the_executor(nested: graphmill.G
                     assert node.pending == past[key].pending, node
 
 
-def test_an_empty_queue_says_who_waits_and_who_could_help(queue: graphmill.Graph) -> None:
+def test_waits_on_an_empty_queue_name_the_nodes_that_use_it(queue: graphmill.Graph) -> None:
     with graphmill.Session(graph=queue) as session, debug.Debugger(session, "y:0") as debugger:
         stop = debugger.resume(wait=0)
         assert stop.reason == "waiting"
@@ -291,7 +291,7 @@ def test_unknown_names_suggest_near_ones(nested: graphmill.Graph) -> None:
             debugger.delete(1)
 
 
-def test_what_cannot_be_fed_is_refused() -> None:
+def test_values_that_cannot_be_fed_are_refused() -> None:
     graph = graphmill.Graph()
     with graph.as_default():
         a = graph.placeholder("float32", [], name="a")

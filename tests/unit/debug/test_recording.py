@@ -218,7 +218,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         debug.load(tmp_path / "none")
 
 
-def test_statistics_name_what_is_not_finite() -> None:
+def test_statistics_report_values_that_are_not_finite() -> None:
     statistics = debug.statistics_of(np.array([0, 1, 3, np.nan, np.inf], np.float16))
     assert statistics is not None
     assert (statistics.num_nan, statistics.num_inf, statistics.num_zero) == (1, 1, 1)

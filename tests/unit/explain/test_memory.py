@@ -8,7 +8,7 @@ from graphmill.explain.memory import Lifetime, alive_bytes, peaks
 from graphmill.explain.memory_forecast import MemoryForecast, forecast_memory
 
 
-def test_peaks_name_what_is_alive_the_largest_first() -> None:
+def test_peaks_list_live_values_largest_first() -> None:
     lifetimes = [
         Lifetime("a", "d", 10, 0, 2),
         Lifetime("b", "d", 30, 1, 3),
@@ -22,7 +22,7 @@ def test_peaks_name_what_is_alive_the_largest_first() -> None:
     assert list(alive_bytes(lifetimes))[-1] == (9, "other", 0)
 
 
-def test_nothing_alive_has_no_peak() -> None:
+def test_no_live_values_have_no_peak() -> None:
     assert peaks([]) == {}
 
 

@@ -119,7 +119,7 @@ def test_table_is_filled_without_an_initializer(tmp_path: Path) -> None:
         assert model.signatures["serving_default"]([b"a"])["row"].tolist() == [5]
 
 
-def test_all_that_cannot_be_frozen_is_named_at_once() -> None:
+def test_one_error_lists_all_nodes_that_cannot_be_frozen() -> None:
     graph = table_graph()
     with graph.as_default():
         v = graphmill.Variable(1.0, name="v")
@@ -160,7 +160,7 @@ def test_input_that_is_no_placeholder_becomes_one() -> None:
     assert sizes == [-1, 2]
 
 
-def test_colocation_with_what_is_left_out_is_dropped() -> None:
+def test_colocation_with_a_removed_node_is_dropped() -> None:
     with graphmill.Graph().as_default() as graph:
         other = graph.constant(1.0, name="other")
         with graph.colocate_with(other.op):

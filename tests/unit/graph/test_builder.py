@@ -384,7 +384,7 @@ def test_graph_that_cannot_be_written_is_a_typed_error(tmp_path: Path) -> None:
         (None, "pass a graphmill.proto.GraphDef"),
     ],
 )
-def test_from_graph_def_says_how_to_read_what_is_no_graph_def(value: Any, advice: str) -> None:
+def test_from_graph_def_advises_how_to_read_other_values(value: Any, advice: str) -> None:
     with pytest.raises(errors.InvalidArgumentError, match=advice):
         graphmill.Graph.from_graph_def(value)
 

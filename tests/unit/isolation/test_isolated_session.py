@@ -33,7 +33,7 @@ def run(session: IsolatedSession, code: str, **options: Any) -> Any:
     return session.run("run:0", {"code:0": code}, **options)
 
 
-def test_step_returns_what_a_session_does(isolated: Make) -> None:
+def test_step_returns_the_results_of_a_session(isolated: Make) -> None:
     session = isolated()
     x = np.arange(5000, dtype=np.float32)
     fetched = session.run({"y": "y:0", "both": ["y", "x:0"]}, {"x:0": x})

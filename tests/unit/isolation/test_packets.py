@@ -37,7 +37,7 @@ def later() -> float:
     return time.monotonic() + 60
 
 
-def test_packet_arrives_as_it_was_sent(pipe: tuple[int, int]) -> None:
+def test_packet_survives_the_round_trip(pipe: tuple[int, int]) -> None:
     sent = Packet(packets.RUN, b"payload", (Region(0, 0), Region(64, 12)))
     packets.write_packet(pipe[1], sent, later())
     assert read_packet(pipe[0], 100, later()) == sent
@@ -60,13 +60,13 @@ def test_malformed_header_is_refused_before_memory_is_used(
         read_packet(pipe[0], 100, later())
 
 
-def test_packet_that_does_not_end_is_given_up(pipe: tuple[int, int]) -> None:
+def test_incomplete_packet_times_out(pipe: tuple[int, int]) -> None:
     os.write(pipe[1], encode(Packet(packets.RUN, b"payload"))[:-1])
     with pytest.raises(DeadlineExceededError):
         read_packet(pipe[0], 100, soon())
 
 
-def test_packet_that_nobody_reads_is_given_up(pipe: tuple[int, int]) -> None:
+def test_packet_that_is_not_read_times_out(pipe: tuple[int, int]) -> None:
     with pytest.raises(DeadlineExceededError):
         packets.write_packet(pipe[1], Packet(packets.RUN, bytes(1 << 20)), soon())
 

@@ -31,7 +31,7 @@ def linux(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     return monkeypatch
 
 
-def test_everything_that_is_required_is_there(linux: pytest.MonkeyPatch) -> None:
+def test_supported_system_passes_the_check(linux: pytest.MonkeyPatch) -> None:
     protections.check_protections(("landlock", "seccomp"))
 
 

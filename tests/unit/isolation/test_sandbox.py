@@ -141,7 +141,7 @@ def test_no_other_process_and_no_network_can_be_reached(isolated: Make) -> None:
     assert outcomes == dict.fromkeys(attempts, "denied")
 
 
-def test_rules_for_files_open_what_they_name(isolated: Make, tmp_path: Path) -> None:
+def test_rules_for_files_allow_the_files_that_they_name(isolated: Make, tmp_path: Path) -> None:
     folders = {name: tmp_path / name for name in ("readable", "listed", "writable")}
     for folder in folders.values():
         folder.mkdir()

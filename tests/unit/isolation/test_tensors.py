@@ -52,7 +52,7 @@ def named(**fields: Any) -> proto.NamedTensorProto:
     ],
     ids=lambda value: str(value.dtype),
 )
-def test_values_arrive_as_they_were_sent(area: SharedArea, value: Any) -> None:
+def test_values_survive_the_round_trip_between_processes(area: SharedArea, value: Any) -> None:
     messages, regions = encode_tensors([("x", value)], area)
     (received,) = decode_tensors(messages, regions, area)
     expected = np.asarray(value)
@@ -92,7 +92,7 @@ def test_value_that_cannot_leave_its_session_is_refused(area: SharedArea) -> Non
         encode_tensors([("x", np.array([{}], object))], area)
 
 
-def test_other_process_cannot_cut_the_memory() -> None:
+def test_other_process_cannot_truncate_the_shared_memory() -> None:
     fd = new_area(SIZE)
     with os.fdopen(fd, "r+b"):
         with pytest.raises(PermissionError):
@@ -138,7 +138,7 @@ def test_missing_regions_are_refused(area: SharedArea) -> None:
         decode_tensors([named(dtype=FLOAT)], [], area)
 
 
-def test_bytes_that_are_no_bools_become_true(area: SharedArea) -> None:
+def test_bytes_other_than_0_and_1_become_true(area: SharedArea) -> None:
     message = named(dtype=dtypes.bool.enum, shape=[3], tensor_content=b"\x00\x02\xff")
     (received,) = decode_tensors([message], [Region(0, 0)], area)
     assert received.view(np.uint8).tolist() == [0, 1, 1]

@@ -146,7 +146,7 @@ def test_every_grouping_and_colour_draws(small: Page) -> None:
     assert small.faults() == []
 
 
-def test_the_timeline_is_told_by_keys(small: Page) -> None:
+def test_the_timeline_is_navigated_by_keys(small: Page) -> None:
     small.evaluate("document.getElementById('timeline').focus()")
     small.press("ArrowRight")
     told = small.evaluate("document.getElementById('timeline-status').textContent")

@@ -105,7 +105,7 @@ def test_the_licence_of_the_layout_is_in_the_page(page: Reader) -> None:
     assert any("Permission is hereby granted" in text for text in page.texts["script"])
 
 
-def test_names_are_never_read_as_html() -> None:
+def test_names_are_escaped_in_html() -> None:
     message = GraphDef()
     message.node.add(name="x", op="Placeholder").attr["dtype"].type = 1
     node = message.node.add(name="out", op="Identity", input=["x"])

@@ -108,7 +108,7 @@ def test_a_graph_without_variables(tmp_path: Path) -> None:
         assert model.signatures["serving_default"](x=2.0)["y"] == -2.0
 
 
-def test_a_folder_that_exists_stays_as_it_is(program: Program, tmp_path: Path) -> None:
+def test_an_existing_folder_is_not_changed(program: Program, tmp_path: Path) -> None:
     target = tmp_path / "model"
     target.mkdir()
     (target / "mine").write_text("kept")

@@ -123,7 +123,7 @@ def test_settings_for_a_missing_plugin_are_reported() -> None:
 
 
 @pytest.mark.parametrize("name", ["default_executor", "INLINE", "constant_folding"])
-def test_settings_for_a_plugin_or_what_it_registers_are_expected(name: str) -> None:
+def test_settings_for_a_plugin_or_its_registrations_give_no_warning(name: str) -> None:
     graphmill.Session(graph=graphmill.Graph(), config=settings_for(name)).close()
 
 

@@ -60,7 +60,7 @@ def test_value_clips_rows() -> None:
 
 
 @pytest.mark.parametrize("bad", [np.float32([1.0]), "abc", 3])
-def test_global_norm_refuses_what_is_no_list(bad: Any) -> None:
+def test_global_norm_refuses_a_value_that_is_not_a_list(bad: Any) -> None:
     with pytest.raises(errors.InvalidValueError, match="should be a sequence of tensors"):
         train.global_norm(bad)
 

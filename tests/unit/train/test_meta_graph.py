@@ -39,7 +39,7 @@ def build(use_resource: bool = True, last: int = 1000) -> graphmill.Graph:
 
 
 @pytest.mark.parametrize("use_resource", [True, False])
-def test_training_goes_on_from_the_files(use_resource: bool, tmp_path: Path) -> None:
+def test_training_continues_from_the_files(use_resource: bool, tmp_path: Path) -> None:
     graph = build(use_resource)
     with graph.as_default(), graphmill.Session(graph=graph) as session:
         saver = train.Saver()

@@ -76,7 +76,7 @@ def test_step_counter_logs_and_writes_the_rate(
     assert written[0].summary.value[0].tag == "global_step/sec"
 
 
-def test_step_counter_warns_once_of_a_step_that_stands_still(
+def test_step_counter_warns_once_if_the_global_step_does_not_change(
     program: Program, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING, logger="graphmill"):

@@ -254,7 +254,7 @@ def test_malformed_frames_end_their_connection_only(served, data):
     assert call(client, ECHO, b"x") == (b"x", None)
 
 
-def test_cancelling_what_is_unknown_does_nothing(served):
+def test_cancelling_an_unknown_call_does_nothing(served):
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as other:
         other.settimeout(TIMEOUT)
         other.connect(served.address)
@@ -262,7 +262,7 @@ def test_cancelling_what_is_unknown_does_nothing(served):
         assert other.recv(100).endswith(b"x")
 
 
-def test_a_client_that_does_not_read_blocks_nobody(served):
+def test_a_client_that_does_not_read_blocks_no_other_client(served):
     large = os.urandom(8 << 20)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as other:
         other.connect(served.address)
@@ -289,7 +289,7 @@ def test_the_address_is_for_tasks_of_this_host(served):
     assert served.address.startswith(b"\0graphmill-")
 
 
-def test_no_thread_is_left(served):
+def test_no_thread_is_leaked(served):
     client = served.client()
     assert call(client, ECHO) == (b"", None)
     served.close()

@@ -55,7 +55,7 @@ def members_of(made: Graph) -> list[Node]:
     return [node for node in topological_order(made) if node.op not in ("Placeholder", "_Retval")]
 
 
-def test_cluster_of_the_largest_size_stays_whole(graphmill_host: Host) -> None:
+def test_cluster_of_the_maximum_size_is_not_split(graphmill_host: Host) -> None:
     assert len(parts_of(graph(*TWO_CHAINS, **X), graphmill_host, 7)) == 1
 
 

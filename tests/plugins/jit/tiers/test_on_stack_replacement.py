@@ -196,7 +196,7 @@ def test_moved_loop_is_called_until_it_ends(moves_at):
         assert signature.num_compiled == (ITERATIONS - 4) // 7 + 1
 
 
-def test_next_step_moves_at_once(moves_at, monkeypatch):
+def test_next_step_uses_the_compiled_loop_at_once(moves_at, monkeypatch):
     moves_at(4)
     built = Built(plain)
     with built.session:
@@ -271,7 +271,7 @@ def test_program_that_cannot_run_leaves_the_loop_to_straight_line_code(moves_at,
         assert "out of memory" in signature.reason
 
 
-def test_condition_with_effects_does_not_move(moves_at):
+def test_loop_with_effects_in_its_condition_is_not_compiled(moves_at):
     moves_at(5)
     with graphmill.Session(
         graph=with_variable(COUNTING, UPDATE), config={"graphmill": {"jit": "tiered"}}, host=host()
@@ -283,7 +283,7 @@ def test_condition_with_effects_does_not_move(moves_at):
         assert "its condition has effects" in signature.reason
 
 
-def test_inner_loop_with_unknown_trip_count_moves_by_itself(moves_at):
+def test_inner_loop_with_unknown_trip_count_is_compiled_instead_of_the_outer_one(moves_at):
     moves_at(2)
     built = Built(nested)
     with built.session:
@@ -294,7 +294,7 @@ def test_inner_loop_with_unknown_trip_count_moves_by_itself(moves_at):
         assert num_compiled(built.session)
 
 
-def test_slower_compiled_form_goes_back(moves_at, monkeypatch):
+def test_loop_returns_to_straight_line_code_if_the_program_is_slower(moves_at, monkeypatch):
     moves_at(2, limit=1)
     ticks = itertools.count(0, 1000)  # each call takes as long, however many iterations it runs
     for module in (on_stack_replacement, loop_tiers):

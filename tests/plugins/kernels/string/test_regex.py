@@ -155,7 +155,7 @@ def test_replacement_ends_when_the_step_is_cancelled(
         replace(bind_kernel, b"ab" * 9_000, "[a]|x{2}", r"\0\0" * 1000)
 
 
-def test_results_ask_for_memory(bind_kernel: Callable[..., Any]) -> None:
+def test_results_are_requested_from_the_memory_budget(bind_kernel: Callable[..., Any]) -> None:
     for pattern in ("a", "a|b{2}"):
         limited = with_limit(1 << 24, replace)
         with pytest.raises(errors.ResourceExhaustedError, match="the limit is 16777216"):

@@ -51,7 +51,7 @@ def test_repeated_passes_close_the_duality_gap(loss, adaptive):
         ({"weights": np.ones(3, np.float32)}, "there are 3 weights for 2 dense features"),
     ],
 )
-def test_inputs_beyond_which_tensorflow_reads_are_refused(changed, message):
+def test_inputs_that_tensorflow_reads_out_of_bounds_are_refused(changed, message):
     inputs_by_name = {
         "features": np.ones((2, 2), np.float32),
         "labels": np.ones(2, np.float32),

@@ -46,7 +46,7 @@ def debugged(graphmill_cli: Cli, model: str) -> Cli:
     return run
 
 
-def test_a_nan_is_found_and_looked_at(debugged: Cli) -> None:
+def test_a_nan_is_found_and_inspected(debugged: Cli) -> None:
     result = debugged("break nan", "c", "print loop/root", "back 2", "pending", "dead", "w")
     assert result.code == 0, result.err
     assert "nothing is compiled while a step is debugged" in result.out
@@ -188,7 +188,7 @@ def test_options_that_contradict_each_other_are_refused(debugged: Cli, tmp_path:
     assert "has no --json" in debugged("c", options=("--json",)).err
 
 
-def test_a_person_goes_on_after_a_mistake(model: str) -> None:
+def test_the_shell_continues_after_a_wrong_command(model: str) -> None:
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
             return True

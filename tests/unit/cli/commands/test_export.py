@@ -51,7 +51,7 @@ def test_model_is_exported(
         (("--to", "jax", "--signature", "train"), 3, "no signature 'train'"),
     ],
 )
-def test_what_does_not_fit_is_refused(
+def test_values_that_do_not_fit_are_refused(
     graphmill_cli: Cli, digits: Path, tmp_path: Path, arguments: Any, code: int, message: str
 ) -> None:
     model = str(digits / "saved_model_tf2")

@@ -26,7 +26,7 @@ def test_without_a_terminal_every_name_is_whole() -> None:
     assert len(table.columns) == 7
 
 
-def test_nodes_stand_below_their_scope() -> None:
+def test_nodes_are_listed_below_their_scope() -> None:
     table, *_ = node_blocks([record("a/b/c"), record("a/b/d"), record("e"), record("f/g")], 200)
     assert isinstance(table, Table)
     assert [row[0] for row in table.rows] == ["a/b/", "  c", "  d", "e", "f/g"]

@@ -30,6 +30,6 @@ def test_gpus_compute_in_float16() -> None:
     assert (GpuDevice.half_type, XlaCpuDevice.half_type) == ("float16", "")
 
 
-def test_remote_device_computes_nothing() -> None:
+def test_remote_device_refuses_to_compute() -> None:
     with pytest.raises(errors.UnimplementedError):
         RemoteDevice(THERE, None).namespace("numpy")

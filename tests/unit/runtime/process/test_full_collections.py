@@ -33,7 +33,7 @@ def test_thresholds_that_the_program_sets_are_kept() -> None:
         gc.set_threshold(*before)
 
 
-def test_collector_that_is_off_stays_off() -> None:
+def test_disabled_garbage_collector_stays_disabled() -> None:
     gc.disable()
     try:
         with NoFullCollections():

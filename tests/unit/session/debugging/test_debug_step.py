@@ -257,6 +257,6 @@ def test_several_devices_are_driven(graph: graphmill.Graph) -> None:
     assert len(driver.started) == 2
 
 
-def test_a_session_that_is_elsewhere_refuses() -> None:
+def test_a_remote_session_refuses() -> None:
     with pytest.raises(errors.UnimplementedError, match="int cannot be debugged"):
         SessionInterface.debug_step(1, ((), (), ()), {}, Driver())  # type: ignore[arg-type]

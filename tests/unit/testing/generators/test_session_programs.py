@@ -139,7 +139,7 @@ def test_step_that_may_fail_runs_alone() -> None:
     assert Simulation((made,)).outcome(Run((look, fails))) is Outcome.UNDEFINED
 
 
-def test_shrinking_keeps_what_the_failure_needs() -> None:
+def test_shrinking_keeps_the_parts_that_cause_the_failure() -> None:
     program = next(
         one
         for one in PROGRAMS
