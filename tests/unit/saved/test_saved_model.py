@@ -324,7 +324,9 @@ def test_value_without_a_name_is_for_the_only_input(maker: Maker) -> None:
         signature = model.signatures["serving_default"]
         np.testing.assert_array_equal(signature(X)["y"], WEIGHTS)
         np.testing.assert_array_equal(signature([1, 1, 1])["y"], WEIGHTS)
-        with pytest.raises(errors.InvalidArgumentError, match=r"has 0 inputs .* It takes x: float"):
+        with pytest.raises(
+            errors.InvalidArgumentError, match=r"has 0 required inputs.* It takes x: float"
+        ):
             signature(X, x=X)
 
 
