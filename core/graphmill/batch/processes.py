@@ -60,7 +60,7 @@ def run_in_processes(
             workers.append(worker)
             task = json.dumps({**shared, "job": job})
             thread = threading.Thread(
-                target=_converse,
+                target=_forward_messages,
                 args=(worker, task, job, messages.put),
                 name=f"graphmill-batch-worker-{job}",
                 daemon=True,
@@ -91,7 +91,7 @@ def _start() -> subprocess.Popen[str]:
     )
 
 
-def _converse(
+def _forward_messages(
     worker: subprocess.Popen[str],
     task: str,
     job: int,

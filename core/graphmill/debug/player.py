@@ -338,7 +338,7 @@ class Player:
         return None if self._cursor is None else self.recording.events[self._cursor].instance
 
     def _last_node(self) -> Instance | None:
-        """Return the latest node that is done; the arguments of a call are there before any."""
+        """Return the latest node done that is not an argument; a call starts with these."""
         events = self.recording.events[max(self.position - _MAX_ARGUMENTS, 0) : self.position]
         instances = (event.instance for event in reversed(events))
         nodes = (i for i in instances if not self.recording.node_of(i).is_argument)

@@ -32,7 +32,7 @@ VARIABLES_ADVICE: Final = (
     "Create some with graphmill.Variable, or get those of a MetaGraph with "
     "graphmill.train.import_meta_graph"
 )
-"""What to do about a graph that has no variables."""
+"""Advice to readers of errors about a graph that has no variables."""
 
 
 class Variable(Tensor):

@@ -150,7 +150,7 @@ class IsolatedSession:
         return call
 
     def waits(self) -> list[Any]:
-        """Return an empty list: what nodes wait for is not seen from outside of the process."""
+        """Return an empty list: only the process itself knows which nodes wait."""
         return []
 
     def close(self) -> None:

@@ -68,7 +68,7 @@ def batch_matrix_solve_ls(
     fast: bool = True,
     name: str | None = None,
 ) -> Tensor:
-    """Solve least squares: by regularised normal equations if `fast`, else by pseudoinverse.
+    """Solve least squares: by regularized normal equations if `fast`, else by pseudoinverse.
 
     `BatchMatrixSolveLs`: (matrix:T, rhs:T, l2_regularizer:double) -> (output:T).
     """
@@ -247,7 +247,7 @@ def matrix_solve_ls(
     fast: bool = True,
     name: str | None = None,
 ) -> Tensor:
-    """Solve least squares: by regularised normal equations if `fast`, else by pseudoinverse.
+    """Solve least squares: by regularized normal equations if `fast`, else by pseudoinverse.
 
     `MatrixSolveLs`: (matrix:T, rhs:T, l2_regularizer:double) -> (output:T).
     """

@@ -268,7 +268,7 @@ def bessel_y1(x: TensorLike, *, name: str | None = None) -> Tensor:
     """
 
 def betainc(a: TensorLike, b: TensorLike, x: TensorLike, *, name: str | None = None) -> Tensor:
-    """Compute the regularised incomplete beta function I_x(a, b).
+    """Compute the regularized incomplete beta function I_x(a, b).
 
     `Betainc`: (a:T, b:T, x:T) -> (z:T).
     """
@@ -625,7 +625,7 @@ def hyperplane_lsh_probes(
     """`HyperplaneLSHProbes`: (point_hyperplane_product:CoordinateType, num_tables:int32, num_hyperplanes_per_table:int32, num_probes:int32) -> (probes:int32, table_ids:int32)."""
 
 def igamma(a: TensorLike, x: TensorLike, *, name: str | None = None) -> Tensor:
-    """Compute the lower regularised incomplete gamma function P(a, x).
+    """Compute the lower regularized incomplete gamma function P(a, x).
 
     `Igamma`: (a:T, x:T) -> (z:T).
     """
@@ -637,7 +637,7 @@ def igamma_grad_a(a: TensorLike, x: TensorLike, *, name: str | None = None) -> T
     """
 
 def igammac(a: TensorLike, x: TensorLike, *, name: str | None = None) -> Tensor:
-    """Compute the upper regularised incomplete gamma function Q(a, x).
+    """Compute the upper regularized incomplete gamma function Q(a, x).
 
     `Igammac`: (a:T, x:T) -> (z:T).
     """

@@ -128,7 +128,7 @@ class RMSPropOptimizer(Optimizer):
 
 
 class FtrlOptimizer(Optimizer):
-    """FTRL: follow the regularised leader."""
+    """FTRL: follow the regularized leader."""
 
     update_op = "Ftrl"
     _slots: ClassVar = {"accum": "accum", "linear": "linear"}

@@ -174,7 +174,7 @@ def matrix_solve_ls(
     fast: bool,
     T: np.dtype[Any],
 ) -> Value:
-    """Solve least squares: by regularised normal equations if `fast`, else by pseudoinverse."""
+    """Solve least squares: by regularized normal equations if `fast`, else by pseudoinverse."""
     if matrix.ndim < 2:
         raise InvalidArgumentError(f"matrix must be a matrix, got {shape_text(matrix.shape)}")
     check_rhs(matrix, rhs)

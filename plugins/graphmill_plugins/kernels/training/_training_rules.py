@@ -318,7 +318,7 @@ def ftrl(
     multiply_linear_by_lr: bool,
     l2_shrinkage: Value | None = None,
 ) -> States:
-    """Follow the regularised leader."""
+    """Follow the regularized leader."""
     shrunk = grad if l2_shrinkage is None else grad + 2 * l2_shrinkage * var
     new_accum = accum + grad * grad
     if xp is np and lr_power == -0.5:  # the usual case; sqrt takes a quarter of the time

@@ -1,4 +1,4 @@
-"""`BatchingOptions`: how requests wait, and how they are combined."""
+"""`BatchingOptions`: how long requests wait, and how many are combined."""
 
 from __future__ import annotations
 
