@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @kernel("SerializeTensor", types={"T": (dtypes.variant,)}, priority=1, host=True, stateful=True)
 def serialize_variants(ctx: OpKernelContext, tensor: Value) -> Value:
-    """Return the serialised `TensorProto` of a variant, or of a tensor of variants.
+    """Return the serialized `TensorProto` of a variant, or of a tensor of variants.
 
     Raises:
         UnimplementedError: the type of a variant has no codec.
@@ -31,7 +31,7 @@ def serialize_variants(ctx: OpKernelContext, tensor: Value) -> Value:
 
 @kernel("ParseTensor", types={"out_type": (dtypes.variant,)}, priority=1, host=True, stateful=True)
 def parse_variants(ctx: OpKernelContext, serialized: Value) -> Value:
-    """Return the variants of a serialised `TensorProto`.
+    """Return the variants of a serialized `TensorProto`.
 
     Raises:
         InvalidArgumentError: it is malformed, or a tensor of another type.

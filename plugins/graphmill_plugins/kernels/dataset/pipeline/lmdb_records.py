@@ -88,7 +88,7 @@ class Database:
             try:
                 file, path = _opened(name, broker)
             except NotFoundError:
-                _lmdb()  # without the package a missing file is not what the caller has to mend
+                _lmdb()  # without the package, an error about a missing file would mislead
                 raise
         with self._refusing():
             self._environment = _environment(path, file)
