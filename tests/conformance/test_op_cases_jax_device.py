@@ -5,12 +5,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from graphmill import proto
 from graphmill.testing.case import load_cases
 from graphmill.testing.compare import verdict
 from graphmill.testing.runners.device_runner import DeviceRunner
+
+if TYPE_CHECKING:
+    from graphmill.plugin.host import Host
 
 pytest.importorskip("jax")
 pytestmark = pytest.mark.jax
@@ -21,6 +26,8 @@ IDS = (
     "TensorMapSize/tensor_map.several maps",
     "TensorArrayConcat/more_types.1/string",
     "ResourceGather/0/string/0",
+    "BatchFunction/batch.0/string/0",
+    "BatchFunction/batch.0/string/2",
     "ScatterDiv/0/int32",
     "ResourceScatterDiv/types.dtype/int8",
     "ScatterMin/sweep.0/float32/1",
@@ -31,12 +38,12 @@ CASES = {case.id: case for case in load_cases() if case.id in IDS}
 
 
 @pytest.fixture(scope="module")
-def runner(graphmill_host):
+def runner(graphmill_host: Host) -> DeviceRunner:
     return DeviceRunner(
         graphmill_host, "/device:XLA_CPU:0", proto.ConfigProto(device_count={"XLA_CPU": 1})
     )
 
 
 @pytest.mark.parametrize("name", IDS)
-def test_kernel_of_a_jax_device_answers_like_tensorflow(name, runner):
+def test_kernel_of_a_jax_device_answers_like_tensorflow(name: str, runner: DeviceRunner) -> None:
     assert not verdict(CASES[name], runner.run, "jax")

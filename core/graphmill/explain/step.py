@@ -9,6 +9,7 @@ from graphmill.explain.compilation import INTERPRETED
 from graphmill.explain.plain import as_plain
 from graphmill.explain.tiers import Tiers
 from graphmill.graph.node_roles import is_argument_or_result
+from graphmill.lowering.kernel_lookup import find_kernel
 from graphmill.runtime.state_machine import Story
 
 if TYPE_CHECKING:
@@ -197,8 +198,7 @@ def _record(
         reason = "added by graphmill" if reasons else "the session has one device"
     choice: KernelChoice | None = None
     if not is_argument_or_result(node) and node.op not in item.graph.library:
-        device = item.device
-        choice = kernels.find(node.op_def, node.attrs, device.device_type, device.backends)
+        choice = find_kernel(kernels, node, item.device)
     tier, why, cluster = tiers.of(node.name)
     return NodeRecord(
         node=node.name,

@@ -10,6 +10,7 @@ import numpy as np
 from graphmill.errors import NotFoundError
 from graphmill.graph.node_roles import is_argument_or_result, is_constant, is_transfer
 from graphmill.lowering.bind_node import bind_node
+from graphmill.lowering.kernel_lookup import find_kernel
 from graphmill.runtime.checks.declaration_checks import validated
 from graphmill.runtime.checks.validation import is_validation_on
 from graphmill.runtime.kernels.kernel import KernelDef, OpKernel
@@ -81,9 +82,7 @@ class KernelFactory:
         Raises:
             NotFoundError: there is no kernel for it.
         """
-        return self._host.kernels.find(
-            node.op_def, node.attrs, self._device.device_type, self._device.backends
-        )
+        return find_kernel(self._host.kernels, node, self._device)
 
     def create(self, node: Node) -> OpKernel:
         """Return the kernel of a node, created or found in the segment.

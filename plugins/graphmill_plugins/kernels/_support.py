@@ -187,6 +187,14 @@ def is_numpy(xp: ArrayNamespace) -> bool:
     return xp is np
 
 
+def namespace_of(xp: ArrayNamespace, value: Value) -> ArrayNamespace:
+    """Return the namespace for a value: NumPy for strings and variants, else `xp`, the device's.
+
+    Strings and variants are in host memory on every device.
+    """
+    return np if value.dtype.kind == "O" else xp
+
+
 def unfused(xp: ArrayNamespace, product: Value) -> Value:
     """Return a float product that is rounded before anything is added to it.
 

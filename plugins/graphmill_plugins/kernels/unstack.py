@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from graphmill import dtypes
+from graphmill_plugins.kernels._support import namespace_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -75,8 +76,7 @@ def joined(xp: ArrayNamespace, values: Sequence[Value]) -> Value:
     """Return elements of rank one or more concatenated along the first axis."""
     if len(values) == 1:
         return values[0]
-    # Strings and variants are in host memory on every device.
-    return (np if values[0].dtype.kind == "O" else xp).concatenate(values)
+    return namespace_of(xp, values[0]).concatenate(values)
 
 
 def zeros(xp: ArrayNamespace, shape: tuple[int, ...], dtype: dtypes.DType) -> Value:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from graphmill.dtypes import resource, string, variant
 from graphmill.graph.algorithms import is_back_edge
 from graphmill.graph.node_roles import is_argument_or_result
+from graphmill.lowering.kernel_lookup import try_find_kernel
 from graphmill.ops.definition.system_ops import COPY_TO_DEVICE, COPY_TO_HOST
 
 if TYPE_CHECKING:
@@ -61,9 +62,7 @@ class MemoryTypeFinder:
         outputs = [is_always_host(dtype) for dtype in node.output_types]
         choice = None
         if not is_argument_or_result(node) and node.op not in node.graph.library:
-            choice = self._kernels.try_find(
-                node.op_def, node.attrs, device.device_type, device.backends
-            )
+            choice = try_find_kernel(self._kernels, node, device)
         if choice is not None:
             kernel = choice.definition
             if kernel.host:

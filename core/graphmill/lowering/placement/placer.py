@@ -19,6 +19,7 @@ from graphmill.graph.node_roles import (
     is_result,
     is_transfer,
 )
+from graphmill.lowering.kernel_lookup import try_find_kernel
 from graphmill.lowering.placement.colocation import (
     ColocationGroups,
     merge_requests,
@@ -327,9 +328,7 @@ class _Placer:
     def _look_up_support(self, node: Node, device: Device) -> int:
         if is_argument_or_result(node) or node.op in self.graph.library:
             return _NATIVE
-        choice = self.options.kernels.try_find(
-            node.op_def, node.attrs, device.device_type, device.backends
-        )
+        choice = try_find_kernel(self.options.kernels, node, device)
         if choice is None:
             return _NONE
         if device.is_host_memory or device.device_type in choice.definition.device:

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from graphmill.errors import InvalidArgumentError, PermissionDeniedError, suggest
+from graphmill.lowering.kernel_lookup import try_find_kernel
 from graphmill.ops.definition.effects import EFFECTS, effects_of
 
 if TYPE_CHECKING:
@@ -166,7 +167,7 @@ class EffectsPolicy:
         for node in graph.nodes:
             if not self.forbidden and effects_of(node.op_def).isdisjoint(self._limited):
                 continue  # what only the kernel declares is checked when it is bound
-            choice = kernels.try_find(node.op_def, node.attrs, device.device_type, device.backends)
+            choice = try_find_kernel(kernels, node, device)
             self.check_node(node, None if choice is None else choice.definition, device)
 
     def check_node(self, node: Node, kernel: KernelDef | None, device: Device | None) -> None:
@@ -191,9 +192,7 @@ class EffectsPolicy:
         """
         if self.allows_everything:
             return None
-        choice = device and kernels.try_find(
-            node.op_def, node.attrs, device.device_type, device.backends
-        )
+        choice = device and try_find_kernel(kernels, node, device)
         return self._why_refused(node, choice.definition if choice else None)
 
     def _why_refused(self, node: Node, kernel: KernelDef | None) -> str | None:

@@ -144,6 +144,17 @@ class KernelDef:
         self.pytrees = pytrees
         self.brokered = brokered
 
+    def on_host(self) -> KernelDef:
+        """Return the same kernel as one that computes on the host, which is made once."""
+        if self.host:
+            return self
+        form: KernelDef | None = self.__dict__.get("_host_form")
+        if form is None:
+            form = copy.copy(self)
+            form.host = True
+            form = self.__dict__.setdefault("_host_form", form)
+        return form
+
     def __repr__(self) -> str:
         return f"KernelDef({', '.join(self.ops)}: {self.source})"
 

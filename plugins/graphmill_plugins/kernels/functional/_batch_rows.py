@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphmill.errors import InvalidArgumentError
-from graphmill_plugins.kernels._support import shape_text
+from graphmill_plugins.kernels._support import namespace_of, shape_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -79,7 +79,8 @@ def joined(ctx: OpKernelContext, batch: Batch, padded: int) -> list[Value]:
                 "Dimensions of inputs should match: rows of one batch have the shapes "
                 + " and ".join(map(shape_text, sorted(shapes)))
             )
-        first = ctx.xp.repeat(pieces[0][:1], padded - batch.count, axis=0)
+        xp = namespace_of(ctx.xp, pieces[0])
+        first = xp.repeat(pieces[0][:1], padded - batch.count, axis=0)
         whole = [*pieces, first] if len(first) else list(pieces)
-        inputs.append(whole[0] if len(whole) == 1 else ctx.xp.concatenate(whole))
+        inputs.append(whole[0] if len(whole) == 1 else xp.concatenate(whole))
     return inputs

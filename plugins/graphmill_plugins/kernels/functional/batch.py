@@ -14,7 +14,7 @@ import numpy as np
 
 from graphmill.errors import FailedPreconditionError, OpError
 from graphmill.spi import kernel
-from graphmill_plugins.kernels._support import shape_text
+from graphmill_plugins.kernels._support import namespace_of, shape_text
 from graphmill_plugins.kernels.functional._batch_rows import check_sizes, joined, row_count
 from graphmill_plugins.kernels.functional._batch_scheduler import Batch, Batcher, Rows
 from graphmill_plugins.kernels.state.value import node_key
@@ -116,7 +116,7 @@ def _parts(
             done(error=errors[0])
             return
         pieces = zip(*(results[start] for start in starts), strict=True)
-        done([ctx.xp.concatenate(piece) for piece in pieces])
+        done([namespace_of(ctx.xp, piece[0]).concatenate(piece) for piece in pieces])
 
     return [
         Rows(

@@ -15,6 +15,7 @@ import numpy as np
 from graphmill import errors
 from graphmill.spi import KernelDef, KernelTable, kernel
 from graphmill.spi.kernels import writable
+from graphmill_plugins.kernels._support import namespace_of
 from graphmill_plugins.kernels.segment_reduce import (
     are_short,
     combine_in_rounds,
@@ -296,9 +297,7 @@ def resource_gather(
         )
     check_indices(indices, params.shape[batch_dims])
     if batch_dims == 0:
-        # Strings are in host memory on every device.
-        xp = np if isinstance(params, np.ndarray) else ctx.xp
-        return xp.take(params, indices, axis=0)
+        return namespace_of(ctx.xp, params).take(params, indices, axis=0)
     if params.shape[:batch_dims] != indices.shape[:batch_dims]:
         raise errors.InvalidArgumentError(
             f"params.shape[:{batch_dims}] {shape_text(params.shape[:batch_dims])} should be "
@@ -320,6 +319,6 @@ def resource_gather_nd(ctx: OpKernelContext, resource: Value, indices: Value) ->
             f"{shape_text(params.shape)}"
         )
     if not vectors_by_axis:
-        xp = np if isinstance(params, np.ndarray) else ctx.xp
+        xp = namespace_of(ctx.xp, params)
         return xp.broadcast_to(params, vectors.shape[:-1] + params.shape)
     return params[vectors_by_axis]
