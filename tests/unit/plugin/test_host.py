@@ -76,6 +76,7 @@ class TestGoodPlugin:
             "servers": ["pigeon"],
             "commands": ["weigh"],
             "exporters": ["poem"],
+            "variants": ["Downstream>Pair"],
             "hooks": ["configure", "step_started", "step_finished"],
         }
         assert found.counts["devices"] == 1
