@@ -74,7 +74,7 @@ def test_row_of_a_name() -> None:
         ("graphmill.functions", "exp", "tf.exp is graphmill.ops.math.exp"),
         ("graphmill.train", "get_variable", "has no counterpart here: there are no variable"),
         ("graphmill.data", "Options", "part of the pipeline's internals"),
-        ("graphmill.train", "AdamOptimizer", "did you mean 'AdamOptimizer'"),
+        ("graphmill.train", "AdamOptimiser", "did you mean 'AdamOptimizer'"),
         ("graphmill.ops.math", "add_v3", "did you mean 'add_v2'"),
     ],
 )
