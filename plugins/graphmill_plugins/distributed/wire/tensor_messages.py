@@ -8,6 +8,7 @@ tensors.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
@@ -16,6 +17,7 @@ import numpy as np
 from google.protobuf.message import DecodeError, Message
 
 from graphmill.errors import InvalidArgumentError, OpError
+from graphmill.spi import RendezvousKey
 from graphmill.spi.protos import LENGTH, length_delimited, proto, write_varint
 from graphmill_plugins._server.status import in_context
 from graphmill_plugins._server.tensor_contents import TENSOR_FIELD, TensorField, take_contents
@@ -39,7 +41,6 @@ M = TypeVar("M", bound=Message)
 LARGE_BYTES: Final = 16 * 1024
 """The minimum size in bytes of a `tensor_content` that is not copied."""
 
-_KEY_PARTS: Final = 5
 _NAME_TAG: Final = bytes([1 << 3 | LENGTH])  # NamedTensorProto.name
 
 
@@ -155,8 +156,9 @@ def parse_message(message_class: type[M], data: bytes) -> M:
 
 def _of_tensor(error: OpError, name: str) -> OpError:
     """Return an error with the name of its tensor; a rendezvous key includes it."""
-    parts = name.split(";")
-    return in_context(error, f"tensor {parts[3]}" if len(parts) == _KEY_PARTS else f"tensor {name}")
+    with contextlib.suppress(InvalidArgumentError):  # it is the name itself
+        name = RendezvousKey.parse(name).edge_name
+    return in_context(error, f"tensor {name}")
 
 
 def _small_field(number: int, is_named: bool, tensor: NamedTensor) -> bytes | None:
