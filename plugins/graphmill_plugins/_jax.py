@@ -169,11 +169,11 @@ class _Uploads:
     """Copies NumPy arrays to a device.
 
     `jax.device_put` takes 0.1 ms, as long as a small program. So arrays of a shape and dtype that
-    come often pass through a compiled identity function, which takes 10 us.
+    are copied often pass through a compiled identity function, which takes 10 us.
     """
 
     _OFTEN: Final = 8
-    """Compiling takes as long as about 100 calls of `device_put`; few shapes come a few times."""
+    """After how many copies to compile, which takes as long as 100 calls of `device_put`."""
 
     _MAX_SHAPES: Final = 256
 
@@ -220,7 +220,7 @@ class JaxDevice(Device):
 
     Attributes:
         jax_device: JAX's device object.
-        started: the results that `sync` waits for. Who calls a compiled program adds its results.
+        started: the results that `sync` waits for; callers of compiled programs add theirs.
     """
 
     backends = ("jax",)

@@ -145,7 +145,7 @@ class KernelDef:
         self.brokered = brokered
 
     def on_host(self) -> KernelDef:
-        """Return the same kernel as one that computes on the host, which is made once."""
+        """Return this kernel with `host=True`; later calls return the same object."""
         if self.host:
             return self
         form: KernelDef | None = self.__dict__.get("_host_form")

@@ -241,7 +241,7 @@ class CompiledCluster:
                 if not (is_good or limited is None or np.asarray(outputs[-1])):
                     outputs = limited.go_on(step, self._constants, arguments)
                     is_good = self._is_good(outputs)
-            self._memory.started(outputs)
+            self._memory.note_started(outputs)
         except _RUN_ERRORS as error:
             raise ProgramFailedError(first_line(error)) from error
         if not is_good:

@@ -36,7 +36,7 @@ class HostMemory:
         self._put = jax_module().device_put
         self._enable_x64 = jax_module().enable_x64
 
-    def started(self, outputs: Sequence[Any]) -> None:
+    def note_started(self, outputs: Sequence[Any]) -> None:
         """Note the outputs of a program that may not have ended yet."""
 
     def as_argument(self, value: Any) -> Any:
@@ -107,7 +107,7 @@ class DeviceMemory(HostMemory):
         super().__init__(device.jax_device)
         self._started = device.started
 
-    def started(self, outputs: Sequence[Any]) -> None:
+    def note_started(self, outputs: Sequence[Any]) -> None:
         """Note the outputs of a program; the end of the step waits for them."""
         self._started.add(outputs[:1])  # a program's outputs are ready together
 
