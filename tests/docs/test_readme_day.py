@@ -61,8 +61,7 @@ def run(line: str, folder: Path) -> str:
 def server(folder: Path) -> Iterator[str]:
     """Start the server of the README on a free port; yield its address."""
     pytest.importorskip("uvicorn")
-    (line,) = (line for line in lines() if "serve-model" in line)
-    process = start(line.removesuffix("&") + " --port 0", folder)
+    process = start(line_of("graphmill serve-model").removesuffix("&") + " --port 0", folder)
     assert process.stdout is not None
     ready = process.stdout.readline().split()
     assert ready[:1] == ["READY"], ready
@@ -72,29 +71,39 @@ def server(folder: Path) -> Iterator[str]:
     assert process.returncode == 0
 
 
+def line_of(prefix: str) -> str:
+    """Return the README's first line that starts with a prefix."""
+    return next(line for line in lines() if line.startswith(prefix))
+
+
 def test_the_day_has_run_batch_serve_train_and_export() -> None:
     first = [" ".join(shlex.split(line)[:2]) for line in lines()]
     assert first == [
+        "graphmill show",
         "graphmill run",
         "graphmill run",
         "graphmill serve-model",
         "curl --data",
         "python examples/continue_training/train.py",
+        "graphmill freeze",
         "graphmill export",
     ]
 
 
+def test_show(folder: Path) -> None:
+    assert "serving_default" in run(line_of("graphmill show"), folder)
+
+
 def test_run_and_batch(folder: Path) -> None:
     pytest.importorskip("PIL")
-    one, many = lines()[:2]
+    one, many = (line for line in lines() if line.startswith("graphmill run"))
     assert re.search(r"^\s*7\s+0\.9", run(one, folder), re.MULTILINE)
     run(many, folder)
     assert len((folder / "result.csv").read_text().splitlines()) == 5
 
 
 def test_server_answers(server: str, folder: Path) -> None:
-    (line,) = (line for line in lines() if line.startswith("curl"))
-    _, option, data, url = shlex.split(line)
+    _, option, data, url = shlex.split(line_of("curl"))
     assert option == "--data"
     body = (folder / data.removeprefix("@")).read_bytes()
     with urllib.request.urlopen(url.replace(SERVED, server), body) as response:
@@ -103,12 +112,17 @@ def test_server_answers(server: str, folder: Path) -> None:
 
 
 def test_training_continues(folder: Path) -> None:
-    said = run(lines()[4], folder)
+    said = run(line_of("python"), folder)
     assert re.fullmatch(r"step 620: accuracy 0\.\d+ before, 0\.9\d+ now\n", said)
     assert list((folder / "trained").glob("spirals-620.*"))
 
 
+def test_freeze(folder: Path) -> None:
+    run(line_of("graphmill freeze"), folder)
+    assert (folder / "digits.pb").stat().st_size > 1000
+
+
 def test_export(folder: Path) -> None:
     pytest.importorskip("flatbuffers")
-    run(lines()[5], folder)
+    run(line_of("graphmill export"), folder)
     assert "stablehlo" in (folder / "program" / "program.mlir").read_text()
