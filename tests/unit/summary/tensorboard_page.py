@@ -6,9 +6,10 @@ import importlib.util
 import re
 import subprocess
 import sys
+import threading
 from typing import TYPE_CHECKING, Self
 
-from tests.unit.report.chromium import Page
+from tests.unit.report.chromium import LIMIT, Page
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -60,12 +61,17 @@ class TensorBoardPage:
     def _read_address(self) -> str:
         assert self._board.stderr is not None
         lines = []
-        for line in self._board.stderr:
-            lines.append(line)
-            found = re.search(r" at (http://\S+)", line)
-            if found is not None:
-                return found[1]
-        raise AssertionError("TensorBoard has ended: " + "".join(lines))
+        end = threading.Timer(LIMIT, self._board.kill)  # which ends the lines
+        end.start()
+        try:
+            for line in self._board.stderr:
+                lines.append(line)
+                found = re.search(r" at (http://\S+)", line)
+                if found is not None:
+                    return found[1]
+        finally:
+            end.cancel()
+        raise AssertionError(f"TensorBoard served no page in {LIMIT:g} s: {''.join(lines)}")
 
     def __enter__(self) -> Self:
         return self
