@@ -89,6 +89,8 @@ class ExecutorArgs:
         own_collectives: the step's executor of collectives; None until first use.
         stats_collector: collects node statistics; None if they were not requested.
         call_depth: the nesting depth of function calls.
+        iteration: the iterations around a function call, as `outer:3/inner:0`; empty outside of
+            loops and in steps that are not traced.
         num_awaited: how many kernels of this run (of all its partitions, but not of functions that
             it calls) run in other threads or wait; executors count, in the driving thread.
         receiving: how many of these are receives, by the run that waits for them.
@@ -100,6 +102,7 @@ class ExecutorArgs:
         "call_depth",
         "call_frame",
         "deadline",
+        "iteration",
         "num_awaited",
         "own_cancellation",
         "own_collectives",
@@ -146,6 +149,7 @@ class ExecutorArgs:
         self.start_time = start_time
         self.deadline = deadline
         self.call_depth = 0
+        self.iteration = ""
         self.num_awaited = 0
         self.receiving: dict[Receiver, int] = {}
         # The step's arguments if this is a function call; else None, as a cycle would keep results
@@ -217,6 +221,7 @@ class ExecutorArgs:
         args.deadline = self.deadline
         args.call_frame = call_frame
         args.call_depth = self.call_depth + 1
+        args.iteration = self.iteration
         args.sync_on_finish = False
         args.num_awaited = 0
         args.receiving = {}

@@ -38,8 +38,8 @@ class RunRecorder:
     """
 
     __slots__ = (
-        *("_collector", "_device", "_has_order", "_is_profiled", "_last_outcome", "_named"),
-        *("_ready", "_record", "_step_id", "_times"),
+        *("_around", "_collector", "_device", "_has_order", "_is_profiled", "_last_outcome"),
+        *("_named", "_ready", "_record", "_step_id", "_times"),
     )
 
     def __init__(self, ready: Any, args: ExecutorArgs, device: str) -> None:
@@ -48,6 +48,7 @@ class RunRecorder:
         self._has_order = type(ready) is list
         self._record = collector.recorder(device)
         self._step_id = args.step_id
+        self._around = args.iteration
         self._is_profiled = is_profiled()
         self._named: tuple[Any, str] = (None, "")
         self._times: list[int] = []  # when the entries of the queue became ready
@@ -97,16 +98,20 @@ class RunRecorder:
             outputs = _measured(item, result)
         named = self._named  # one object, as other threads replace it
         if iteration is not named[0]:
-            named = self._named = iteration, iteration.name
+            named = self._named = iteration, self._path(iteration)
         scheduled = scheduled or started
         self._record((item.node, get_ident(), scheduled, started, ended, outputs, named[1]))
         return result
 
     def begin(self, item: NodeItem, iteration: Any) -> AsyncCall:
         """Return a call of an asynchronous kernel that begins now."""
-        return AsyncCall(
-            self._collector, self._device, item, self.take_ready_time(), iteration.name
-        )
+        ready = self.take_ready_time()
+        return AsyncCall(self._collector, self._device, item, ready, self._path(iteration))
+
+    def _path(self, iteration: Any) -> str:
+        """Return the iterations around a node, those around the call of its function first."""
+        around, name = self._around, iteration.name
+        return f"{around}/{name}" if around and name else around or name
 
 
 def _measured(item: NodeItem, result: Any) -> tuple[Any, ...]:

@@ -216,8 +216,14 @@ class SingleThreadedExecutor(Executor):
         else:
             result = kernel.compute(*inputs)
         if args.stats_collector is not None:
-            device = self.params.device.name
-            record_node(args.stats_collector, device, instruction.node, started, result)
+            record_node(
+                args.stats_collector,
+                self.params.device.name,
+                instruction.node,
+                started,
+                result,
+                iteration=args.iteration,
+            )
         start, count = instruction.output, instruction.num_outputs
         outputs = (result,) if count == 1 else result
         check_outputs(kernel, instruction.output_dtypes, outputs)

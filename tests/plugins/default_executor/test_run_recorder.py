@@ -8,11 +8,15 @@ import pytest
 
 import graphmill
 from graphmill import ops
+from graphmill.graph.functions.function_def import function_def
+from graphmill.ops.attrs.attr_types import FuncAttr
 from graphmill.registry import Provenance
 from graphmill.timeline import StepTrace, node_runs
 from graphmill_plugins.default_executor.seeded_executor import SeededExecutorFactory
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from graphmill.explain.node_runs import NodeRun
 
 OFF = {"graphmill": {"jit": "off"}}
@@ -95,3 +99,68 @@ def test_a_queue_in_random_order_is_traced_without_ready_times(seed: int) -> Non
     with graphmill.Session(graph=graph, config=config, host=host) as session:
         runs = traced(session, "y:0", {"x:0": 1.0})
     assert all(runs[name].scheduled == runs[name].start for name in ("a", "b", "y"))
+
+
+def add_function(graph: graphmill.Graph, name: str, compute: Callable[[Any], Any]) -> FuncAttr:
+    """Add a function of one integer to the library of a graph."""
+    body = graphmill.Graph()
+    body.library = graph.library
+    with body.as_default():
+        i = body.placeholder("int32", [], "i")
+        result = compute(i)
+    graph.library.add(function_def(name, body, [i.op], [(result.op, result.value_index)]))
+    return FuncAttr(name, {})
+
+
+def nested_loops() -> graphmill.Graph:
+    """Return a graph with a functional loop of two iterations that calls one of three."""
+    graph = graphmill.Graph()
+    less_than_three = add_function(graph, "less_than_three", lambda i: ops.math.less(i, 3))
+    step = add_function(graph, "step", lambda i: ops.math.add_v2(i, 1, name="inner_step"))
+    less_than_six = add_function(graph, "less_than_six", lambda i: ops.math.less(i, 6))
+
+    def outer_step(i: Any) -> Any:
+        start = ops.math.sub(i, i, name="outer_step")
+        inner = ops.functional.while_([start], cond=less_than_three, body=step, name="inner")
+        return ops.math.add_v2(i, inner[0])
+
+    call_inner = add_function(graph, "call_inner", outer_step)
+    with graph.as_default():
+        x = graph.placeholder("int32", [], name="x")
+        loop = ops.functional.while_([x], cond=less_than_six, body=call_inner, name="outer")
+        ops.math.neg(loop[0], name="y")
+    return graph
+
+
+@pytest.mark.parametrize("executor", ["DEFAULT", "SINGLE_THREADED_EXECUTOR"])
+def test_nodes_in_functional_loops_have_iterations(executor: str) -> None:
+    trace = StepTrace()
+    config = {**OFF, "experimental": {"executor_type": executor}}
+    with graphmill.Session(graph=nested_loops(), config=config) as session:
+        assert session.run("y:0", {"x:0": 0}, run_metadata=trace) == -6
+    iterations: dict[str, list[str]] = {}
+    for run in node_runs(trace):
+        iterations.setdefault(run.name, []).append(run.iteration)
+    assert iterations["y"] == [""]
+    assert iterations["outer_step"] == ["outer:0", "outer:1"]
+    assert iterations["inner_step"] == [f"outer:{i}/inner:{j}" for i in range(2) for j in range(3)]
+
+
+def test_functions_called_in_a_frame_have_its_iterations() -> None:
+    graph = graphmill.Graph()
+    step = add_function(graph, "step", lambda i: ops.math.add_v2(i, 1, name="in_function"))
+    with graph.as_default():
+        x = graph.placeholder("int32", [], name="x")
+        loop = graphmill.while_loop(
+            lambda i: i < 2,
+            lambda i: ops.functional.partitioned_call([i], Tout=["int32"], f=step),
+            [x],
+            name="loop",
+        )
+        ops.array.identity(loop, name="y")
+    trace = StepTrace()
+    with graphmill.Session(graph=graph, config=OFF) as session:
+        session.run("y:0", {"x:0": 0}, run_metadata=trace)
+    named = [run.iteration for run in node_runs(trace) if run.name.endswith("in_function")]
+    assert [path.rpartition(":")[2] for path in named] == ["0", "1"]
+    assert all(path.startswith("loop/") for path in named)

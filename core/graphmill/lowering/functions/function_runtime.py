@@ -258,10 +258,18 @@ class FunctionLibraryRuntime:
         args: Sequence[Value],
         ctx: OpKernelContext,
         done: Callable[..., None],
+        iteration: int = -1,
     ) -> None:
         """Run a function in the step of `ctx`; call `done(results)` or `done(error=…)` at its end.
 
         `done` is called in the thread that drives the step, possibly before this returns.
+
+        Args:
+            handle: the function.
+            args: its arguments.
+            ctx: the context of the node that calls it.
+            done: takes the results, or the error.
+            iteration: the number of the iteration, if the node is a loop; -1 otherwise.
 
         Raises:
             InvalidArgumentError: the number of arguments is wrong.
@@ -279,6 +287,8 @@ class FunctionLibraryRuntime:
                 done(error=error)
 
         call = ctx.args.for_call(frame)
+        if call.stats_collector is not None:
+            call.iteration = _iterations_of_call(ctx, iteration)
         if call.call_depth % _CALLS_ON_STACK:
             self._start(partitions, call, finished)
         else:
@@ -297,6 +307,8 @@ class FunctionLibraryRuntime:
         partitions, frame = self._prepare(handle, args, ctx)
         call = ctx.args.for_call(frame)
         call.runner = StepRunner(ctx.args.runner.pool)
+        if call.stats_collector is not None:
+            call.iteration = _iterations_of_call(ctx)
         outcome: list[OpError | None] = []
         self._start(partitions, call, outcome.append)
         if not outcome:
@@ -373,6 +385,12 @@ class FunctionLibraryRuntime:
                     graph, self._device, handle.segment, is_lowered=handle.is_lowered
                 )
             return handle.partitions
+
+
+def _iterations_of_call(ctx: OpKernelContext, number: int = -1) -> str:
+    """Return the iterations around a call: those of its node, and that of the node if it loops."""
+    own = "" if number < 0 else f"{ctx.node_name}:{number}"
+    return "/".join(filter(None, (ctx.args.iteration, ctx.iteration_name, own)))
 
 
 def _missing_result(body: FunctionBody, frame: CallFrame) -> OpError | None:

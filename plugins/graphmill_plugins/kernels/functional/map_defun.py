@@ -72,10 +72,10 @@ def _map_calls(
     handle = function_handle(ctx, "f", f)
     rows: list[list[Value]] = [[] for _ in types]
     shapes = list(shapes)
-    for args in zip(*arguments, strict=True):
+    for row, args in enumerate(zip(*arguments, strict=True)):
         if ctx.args.is_cancelled:
             raise errors.CancelledError("the step was cancelled within a MapDefun")
-        results = yield handle, [*args, *captured]
+        results = yield handle, [*args, *captured], row
         for index, value in enumerate(results):
             actual = shape_of_value(value, types[index])
             if not is_compatible(shapes[index], actual):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from graphmill.spi import ArrayNamespace, OpKernelContext, Shape, Value
 
     Done = Callable[..., None]
-    Calls = Generator[tuple[Any, Sequence[Value]], Any, list[Value]]
+    Calls = Generator[tuple[Any, Sequence[Value], int], Any, list[Value]]
 
 # These kernels declare no effects: the nodes of the function declare their own. Calls are
 # asynchronous, because a node of the function may wait for another node of the step. Most calls
@@ -73,7 +73,9 @@ def remote_call(ctx: OpKernelContext, target: Value, args: list[Value], f: Any, 
 
 
 class CallSequence:
-    """Runs a generator that yields (handle, arguments) and is sent the results of each call.
+    """Runs a generator that yields calls and is sent the results of each.
+
+    A call is (handle, arguments, number of the iteration).
 
     A call that completes immediately continues in the same Python loop, so a long loop does not
     deepen the stack.
@@ -91,12 +93,12 @@ class CallSequence:
         run_async = self._ctx.functions.run_async
         while True:
             try:
-                handle, args = self._calls.send(results)
+                handle, args, number = self._calls.send(results)
             except StopIteration as stop:
                 self._done(stop.value)
                 return
             self._is_starting, self._results = True, None
-            run_async(handle, args, self._ctx, self._called)
+            run_async(handle, args, self._ctx, self._called, number)
             self._is_starting = False
             if self._results is None:
                 return
@@ -176,9 +178,9 @@ def _while_calls(ctx: OpKernelContext, values: list[Value], cond: Any, body: Any
         function_handle(ctx, "cond", cond),
         function_handle(ctx, "body", body),
     )
-    args = ctx.args
+    args, number = ctx.args, 0
     while True:
-        outputs = yield cond_handle, values
+        outputs = yield cond_handle, values, number
         if len(outputs) != 1:
             raise errors.InvalidArgumentError(
                 f"Expected a single output from the cond function {cond.name!r} of a While, "
@@ -188,12 +190,13 @@ def _while_calls(ctx: OpKernelContext, values: list[Value], cond: Any, body: Any
             return values
         if args.is_cancelled:
             raise errors.CancelledError("the step was cancelled within a While loop")
-        values = yield body_handle, values
+        values = yield body_handle, values, number
         if len(values) != count:
             raise errors.InvalidArgumentError(
                 f"The body function {body.name!r} of a While returned {len(values)} values, "
                 f"expected {count}"
             )
+        number += 1
 
 
 @kernel("For", host_memory=("start", "limit", "delta"), async_=True, waits=False)
@@ -222,10 +225,10 @@ def for_(
 
 def _for_calls(ctx: OpKernelContext, indices: range, values: list[Value], body: Any) -> Calls:
     handle = function_handle(ctx, "body", body)
-    for index in indices:
+    for number, index in enumerate(indices):
         if ctx.args.is_cancelled:
             raise errors.CancelledError("the step was cancelled within a For loop")
-        values = yield handle, [to_device(np.int32(index), ctx.device), *values]
+        values = yield handle, [to_device(np.int32(index), ctx.device), *values], number
     return values
 
 
