@@ -6,7 +6,7 @@ flow of version 1 are not inlined: if the call is dead, its whole body would hav
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from graphmill import dtypes
 from graphmill.errors import OpError
@@ -24,16 +24,17 @@ from graphmill.spi.passes import (
 from graphmill_plugins.passes.options import is_enabled
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Hashable
 
-    from graphmill.spi import Graph, Node
+    from graphmill.spi import FuncAttr, Graph, Node
     from graphmill.spi.graphs import FunctionBody, FunctionLibrary
     from graphmill.spi.passes import PassOptions
 
 _MAX_NODES: Final = 100_000
 _MAX_CALLS: Final = 2_000
-"""Calls that are inlined into one graph: functions that call each other twice would double the
-graph with each level. Further calls are not inlined, and a timeout can end them."""
+"""Calls that are inlined besides those that the graph itself has: functions that call each other
+twice would double the graph with each level. Further calls are not inlined, and a timeout can end
+them."""
 _MAX_DEPTH: Final = 50
 
 
@@ -52,20 +53,19 @@ def _inline_all(graph: Graph, options: PassOptions) -> bool:
         (n, ()) for n in graph.nodes if _is_call(n, options)
     ]
     num_inlined, counter = 0, _CallCounter(graph.library, options)
+    max_calls = _MAX_CALLS + len(pending)
+    bodies = _Bodies(options)
     while pending:
         call, chain = pending.pop()
-        name, attrs = _callee(call)
+        name = _callee(call).name
         if name in chain or len(chain) >= _MAX_DEPTH or len(graph) > _MAX_NODES:
             continue
-        if num_inlined + counter.calls_of(name) > _MAX_CALLS:
+        if num_inlined + counter.calls_of(name) > max_calls:
             continue
-        try:
-            body = _body(name, attrs, call, options)
-        except OpError:
-            continue  # the call reports the error if it is run
-        if _has_control_flow(body.graph):
+        prepared = bodies.of(call)
+        if prepared is None:
             continue
-        inlined = inline_call(graph, call, body, options, _requests_of(call, options))
+        inlined = inline_call(graph, call, prepared.body, options, prepared.requests.__getitem__)
         pending.extend((node, (*chain, name)) for node in inlined if _is_call(node, options))
         num_inlined += 1
     return num_inlined > 0
@@ -104,9 +104,47 @@ class _CallCounter:
         return callees
 
 
-def _body(name: str, attrs: Any, call: Node, options: PassOptions) -> FunctionBody:
+class _PreparedBody(NamedTuple):
+    """A body that is copied to the place of calls, and is not changed.
+
+    Attributes:
+        body: the body, after the passes of earlier phases.
+        requests: the device to request for the copy of each node.
+    """
+
+    body: FunctionBody
+    requests: dict[Node, str]
+
+
+class _Bodies:
+    """Prepares the body of each function once for all calls on a device."""
+
+    def __init__(self, options: PassOptions) -> None:
+        self._options = options
+        self._prepared: dict[Hashable, _PreparedBody | None] = {}
+
+    def of(self, call: Node) -> _PreparedBody | None:
+        """Return the body for a call; None if the call cannot be inlined."""
+        function = _callee(call)
+        key = function, call.assigned_device
+        if key not in self._prepared:
+            self._prepared[key] = self._prepare(function, call)
+        return self._prepared[key]
+
+    def _prepare(self, function: FuncAttr, call: Node) -> _PreparedBody | None:
+        try:
+            body = _body(function, call, self._options)
+        except OpError:
+            return None  # the call reports the error if it is run
+        if _has_control_flow(body.graph):
+            return None
+        request = _requests_of(call, self._options)
+        return _PreparedBody(body, {node: request(node) for node in body.graph.nodes})
+
+
+def _body(function: FuncAttr, call: Node, options: PassOptions) -> FunctionBody:
     """Return the body for a call, after the passes of earlier phases."""
-    body = function_with_effects(name, attrs, call.graph.library, options)
+    body = function_with_effects(function.name, function.attrs, call.graph.library, options)
     devices = list(options.devices)
     device = next((d for d in devices if d.name == call.assigned_device), devices[0])
     has_passes = any(map(options.host.passes.scheduled_in, ("PRE_PLACEMENT", "POST_PLACEMENT")))
@@ -142,9 +180,9 @@ def _is_call(node: Node, options: PassOptions) -> bool:
     return choice is None or supplier_of(choice.owner) == supplier_of(host.ops.provenance(node.op))
 
 
-def _callee(call: Node) -> tuple[str, Any]:
+def _callee(call: Node) -> FuncAttr:
     (function,) = called_functions(call)
-    return function.name, function.attrs
+    return function
 
 
 def _has_control_flow(graph: Graph) -> bool:
