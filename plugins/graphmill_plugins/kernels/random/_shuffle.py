@@ -1,8 +1,8 @@
 """Random permutations by TensorFlow's sequence of swaps.
 
 Semantics: tensorflow/core/kernels/random_shuffle_op.cc, a Fisher-Yates shuffle: each position is
-swapped with itself or a later one, in order. In a run that is short compared to the remaining
-positions, most swaps are disjoint from all others; these are made in one vectorized step.
+swapped with itself or a later one, in order. No swap touches the positions before its own, so each
+value's way to its last position is a chain of swaps, and all chains are followed at once.
 """
 
 from __future__ import annotations
@@ -16,9 +16,7 @@ from graphmill_plugins.kernels.random import _philox
 if TYPE_CHECKING:
     from graphmill.spi import Value
 
-_MAX_SEQUENTIAL: Final = 1 << 14  # remaining positions up to which sequential swaps are faster
-_POSITIONS_PER_SWAP: Final = 128  # remaining positions per swap of a run
-_MAX_RUN: Final = 1 << 12
+_MAX_SEQUENTIAL: Final = 300  # number of integers up to which sequential swaps are faster
 
 
 def shuffled(generator: _philox.Philox, size: int) -> Any:
@@ -34,36 +32,41 @@ def swapped(size: int, others: Value) -> Any:
 
     Args:
         size: the number of integers.
-        others: for each position the one to swap it with, itself or a later one.
+        others: for each position but the last the one to swap it with, itself or a later one.
     """
-    order, touched_by = np.arange(size), np.empty(size, np.int64)
-    start, count = 0, len(others)
-    while size - start > _MAX_SEQUENTIAL and start < count:
-        run = max(min((size - start) // _POSITIONS_PER_SWAP, _MAX_RUN), 1)
-        stop = min(start + run, count)
-        _swap_run(order, touched_by, start, others[start:stop])
-        start = stop
-    rest = order[start:].tolist()
-    for position, other in enumerate((others[start:] - start).tolist()):
-        rest[position], rest[other] = rest[other], rest[position]
-    order[start:] = rest
+    if size <= _MAX_SEQUENTIAL:
+        values = list(range(size))
+        for position, other in enumerate(others.tolist()):
+            values[position], values[other] = values[other], values[position]
+        return np.array(values)
+    # A swap takes what the previous swap with the same position left there, which is the value
+    # that was at that swap's own position just before it; or else the initial value.
+    order = np.append(others, size - 1)
+    later, previous = _repeated_targets(order)
+    order[later] = _values_before_swaps(order)[previous]
     return order
 
 
-def _swap_run(order: Any, touched_by: Any, start: int, others: Any) -> None:
-    """Swap a run of positions of `order` in place; `touched_by` is scratch space per position."""
-    own = np.arange(start, start + len(others))
-    touched_by[others] = own  # of duplicates, the last write wins
-    touched_by[others[touched_by[others] != own]] = -1
-    is_shared = touched_by[others] < 0
-    within = np.flatnonzero(others < start + len(others))
-    is_shared[within] = True
-    is_shared[others[within] - start] = True
-    is_disjoint = ~is_shared
-    left, right = own[is_disjoint], others[is_disjoint]
-    order[left], order[right] = order[right], order[left]
-    shared = np.flatnonzero(is_shared)
-    for first, second in zip((start + shared).tolist(), others[shared].tolist(), strict=True):
-        value = int(order[first])
-        order[first] = order[second]
-        order[second] = value
+def _repeated_targets(targets: Any) -> tuple[Any, Any]:
+    """Return the swaps whose target an earlier one has too, and the last of the earlier ones."""
+    bits = 16 if len(targets) <= 1 << 16 else 32
+    packed = np.uint32 if bits == 16 else np.uint64  # a target and its swap, to sort both at once
+    keys = targets.astype(packed) << packed(bits) | np.arange(len(targets), dtype=packed)
+    keys.sort()
+    swaps = (keys & packed((1 << bits) - 1)).astype(np.intp)
+    repeated = np.flatnonzero(np.equal(keys[1:] >> packed(bits), keys[:-1] >> packed(bits)))
+    return swaps[repeated + 1], swaps[repeated]
+
+
+def _values_before_swaps(targets: Any) -> Any:
+    """Return for each position the value that it has just before its own swap."""
+    values = np.arange(len(targets))
+    moved = np.flatnonzero(targets != values)
+    values[targets[moved]] = moved  # the last swap with a position wins: it gives the value its own
+    pending = np.flatnonzero(values != np.arange(len(targets)))
+    while pending.size:  # pointer jumping: chains are halved until they end at an initial value
+        nearer = values[pending]
+        further = values[nearer]
+        values[pending] = further
+        pending = pending[further != nearer]
+    return values
