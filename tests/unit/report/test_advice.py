@@ -24,5 +24,5 @@ def test_a_slow_loop_that_is_not_compiled_is_named_with_the_reason() -> None:
         data = report.collect(session, "y:0", {"x:0": b"A"}, steps=8)
     found = [one for one in data["advice"] if "which is not compiled" in one["title"]]
     assert len(found) == 1
-    assert "some of its nodes cannot be traced" in found[0]["text"]
+    assert "some of its nodes cannot be traced: slow/StringLower (StringLower)" in found[0]["text"]
     assert found[0]["nodes"]

@@ -37,10 +37,12 @@ class ClusterAttr(FuncAttr):
         functions: bodies of called functions that replace those of the library.
         calls: number of calls with inputs of the same shapes before it is compiled.
         owner: the library function that its nodes belong to; None for the session's graph.
+        reason: why it cannot be compiled; empty if it can.
     """
 
     __slots__ = (
-        *("body", "cache_bytes", "cache_dir", "calls", "functions", "mode", "owner", "record"),
+        *("body", "cache_bytes", "cache_dir", "calls", "functions", "mode", "owner", "reason"),
+        "record",
     )
     # Only the name and the attrs are frozen: a data class would cost a millisecond to create.
     __setattr__ = object.__setattr__
@@ -57,6 +59,7 @@ class ClusterAttr(FuncAttr):
         functions: Mapping[FunctionKey, FunctionBody] | None = None,
         calls: int = CALLS,
         owner: FuncAttr | None = None,
+        reason: str = "",
     ) -> None:
         super().__init__(name)
         self.body = body
@@ -67,3 +70,4 @@ class ClusterAttr(FuncAttr):
         self.functions = functions or {}
         self.calls = calls
         self.owner = owner
+        self.reason = reason

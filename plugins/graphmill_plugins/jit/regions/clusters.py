@@ -62,6 +62,7 @@ def form_clusters(graph: Graph, options: PassOptions) -> None:
             contraction = Contraction(graph, [loop], options, STRAIGHT_LINE)
             if not contraction.why_not():
                 contraction.functions = inner_bodies(graph, loop, options, device, bodies)
+                contraction.reason = eligibility.why_not_functions(loop) or ""
                 contraction.contract()
                 outside.pop(loop, None)
     else:

@@ -45,6 +45,7 @@ class Contraction:
 
     Attributes:
         functions: bodies of called functions that replace those of the library.
+        reason: why the cluster cannot be compiled; empty if it can.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class Contraction:
         self.recorder = recorder or graph
         self.owner = owner
         self.functions: Mapping[FunctionKey, FunctionBody] = {}
+        self.reason = ""
         self.graph = graph
         self.op_def = op_def
         self.members = members
@@ -113,6 +115,7 @@ class Contraction:
             functions=self.functions,
             calls=CALLS if self.recorder is self.graph else INNER_CALLS,
             owner=self.owner,
+            reason=self.reason,
         )
 
     def _leaving(self) -> list[Edge]:

@@ -20,8 +20,6 @@ from graphmill_plugins.jit.ir.lowering_choices import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from graphmill.dtypes import DType
     from graphmill.spi import Device, Host, Node
     from graphmill_plugins.jit.analysis.refusal import Refusal
@@ -83,8 +81,7 @@ class Eligibility:
         if isinstance(choice, str):
             return choice
         if choice.is_call:
-            functions = [function.name for function in followed_functions(node)]
-            return self._why_not_functions(functions, node)
+            return self.why_not_functions(node)
         if choice.kernel is not None and choice.kernel.definition.distinct_rows:
             return NOT_DISTINCT
         return None
@@ -93,8 +90,9 @@ class Eligibility:
         """Return the number of operations of an eligible node, those of its functions included."""
         return 1 + sum(self._sizes.get(f.name, 0) for f in followed_functions(node))
 
-    def _why_not_functions(self, names: Iterable[str], node: Node) -> str | None:
-        reasons = (self._why_not_function(name, node) for name in names)
+    def why_not_functions(self, node: Node) -> str | None:
+        """Return why a function that a node calls cannot be in a cluster, or None if all can."""
+        reasons = (self._why_not_function(f.name, node) for f in followed_functions(node))
         return next((reason for reason in reasons if reason is not None), None)
 
     def _why_not_function(self, name: str, node: Node) -> str | None:
@@ -110,7 +108,8 @@ class Eligibility:
             return f"function {name}: {error.message}"
         num_calls = 1
         size = 0
-        for inner in body.graph.nodes:
+        # A node that computes explains more than one that passes its value on.
+        for inner in sorted(body.graph.nodes, key=lambda node: bool(node.op_def.traits.forwards)):
             if is_argument_or_result(inner):
                 continue
             reason = (

@@ -7,7 +7,7 @@ blocked.
 from __future__ import annotations
 
 from threading import get_ident
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from graphmill.errors import InternalError
 from graphmill.spi import ClusterRecord, SignatureRecord, kernel
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     Done = Callable[..., None]
 
-_REASON = "some of its nodes cannot be traced"
+_REASON: Final = "some of its nodes cannot be traced"
 
 
 @kernel("_StraightLine", stateful=True, async_=True)
@@ -40,7 +40,8 @@ class StraightLineKernel:
         bodies = ScheduledBodies(attr.body, host, functions.effects, attr.functions, called=called)
         kernels = BodyKernels(device, functions, attr.owner)
         self._code = StraightLine(bodies, kernels.create, device.name)
-        signature = SignatureRecord("all", reason=_REASON)
+        reason = f"{_REASON}: {attr.reason}" if attr.reason else _REASON
+        signature = SignatureRecord("all", reason=reason)
         self._counts = signature.counts
         record = attr.record or ClusterRecord(construction.node_name, ())
         record.source = self._code.source
