@@ -52,6 +52,8 @@ MODULE_OF: dict[str, str] = {
     "CompleteGroupResponse": "worker_pb2",
     "CompleteInstanceRequest": "worker_pb2",
     "CompleteInstanceResponse": "worker_pb2",
+    "CompressedComponentMetadata": "dataset_pb2",
+    "CompressedElement": "dataset_pb2",
     "CondContextDef": "control_flow_pb2",
     "ConfigProto": "config_pb2",
     "ControlFlowContextDef": "control_flow_pb2",
@@ -310,6 +312,7 @@ if TYPE_CHECKING:
     from graphmill.proto import control_flow_pb2 as control_flow_pb2
     from graphmill.proto import coordination_config_pb2 as coordination_config_pb2
     from graphmill.proto import cost_graph_pb2 as cost_graph_pb2
+    from graphmill.proto import dataset_pb2 as dataset_pb2
     from graphmill.proto import debug_event_pb2 as debug_event_pb2
     from graphmill.proto import debug_pb2 as debug_pb2
     from graphmill.proto import device_attributes_pb2 as device_attributes_pb2
@@ -411,6 +414,8 @@ if TYPE_CHECKING:
     from graphmill.proto.worker_pb2 import CompleteGroupResponse as CompleteGroupResponse
     from graphmill.proto.worker_pb2 import CompleteInstanceRequest as CompleteInstanceRequest
     from graphmill.proto.worker_pb2 import CompleteInstanceResponse as CompleteInstanceResponse
+    from graphmill.proto.dataset_pb2 import CompressedComponentMetadata as CompressedComponentMetadata
+    from graphmill.proto.dataset_pb2 import CompressedElement as CompressedElement
     from graphmill.proto.control_flow_pb2 import CondContextDef as CondContextDef
     from graphmill.proto.config_pb2 import ConfigProto as ConfigProto
     from graphmill.proto.control_flow_pb2 import ControlFlowContextDef as ControlFlowContextDef

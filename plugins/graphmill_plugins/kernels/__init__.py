@@ -254,14 +254,16 @@ JAX_MODULES: dict[str, tuple[str, ...]] = {
 
 VARIANTS: dict[str, str] = {
     "CompositeTensorVariant": "composite_tensor:CODEC",
+    "Graphmill>IteratorState": "iterator_state:CODEC",
     "RaggedTensorVariant": "ragged_tensor:CODEC",
     "tensorflow::CSRSparseMatrix": "csr_matrix:CODEC",
     "tensorflow::Tensor": "tensor:CODEC",
     "tensorflow::TensorList": "tensor_list:CODEC",
     "tensorflow::TensorMap": "tensor_map:CODEC",
+    "tensorflow.data.CompressedElement": "compressed_element:CODEC",
     "tensorflow::data::Optional": "optional:CODEC",
 }
-"""Codecs in the package `variant.codecs` by the type names that TensorFlow gives their values."""
+"""Codecs in the package `variant.codecs` by the type names in messages; most are TensorFlow's."""
 
 
 @hookimpl

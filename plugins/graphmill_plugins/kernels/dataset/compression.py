@@ -1,101 +1,157 @@
 """Kernels that compress elements of datasets into variants.
 
-Semantics: tensorflow/core/kernels/data/experimental/compression_ops.cc. TensorFlow compresses with
-Snappy; the variant never leaves the process, so that here it is zlib, which comes with Python.
+Semantics: tensorflow/core/kernels/data/experimental/compression_ops.cc and
+core/data/compression_utils.cc. Elements made here are compressed with zlib, which comes with
+Python; their codec converts them to TensorFlow's message, which has a block of Snappy.
 """
 
 from __future__ import annotations
 
+import itertools
 import zlib
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 import numpy as np
+from google.protobuf.message import DecodeError
 
 from graphmill import dtypes
-from graphmill.errors import FailedPreconditionError, InvalidArgumentError
-from graphmill.spi.protos import read_varint, write_varint
+from graphmill.errors import DataLossError, FailedPreconditionError, InvalidArgumentError
+from graphmill.spi.protos import (
+    handles_from_tensor_proto,
+    handles_to_tensor_proto,
+    proto,
+    variants_from_tensor_proto,
+    variants_to_tensor_proto,
+)
 from graphmill_plugins.kernels._strings import string_array
 from graphmill_plugins.kernels.dataset.pipeline.dataset import dataset_kernel
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from graphmill.dtypes import DType
-    from graphmill.spi import OpKernelContext, Value
+    from graphmill.spi import OpKernelContext, Value, VariantRegistry
 
 _FASTEST: Final = 1
 _OBJECTS: Final = (dtypes.variant, dtypes.resource)
+
+
+class Component(NamedTuple):
+    """Where a component is in the content of an element.
+
+    Attributes:
+        dtype: its element type.
+        shape: its shape.
+        sizes: the number of its bytes; of strings, that of each string.
+    """
+
+    dtype: DType
+    shape: tuple[int, ...]
+    sizes: tuple[int, ...]
+
+    @property
+    def num_bytes(self) -> int:
+        """The number of bytes of the whole component."""
+        return sum(self.sizes)
 
 
 class CompressedElement:
     """The compressed components of an element, as a scalar of dtype variant.
 
     Attributes:
-        types: the element types of the components.
+        components: descriptions of the components.
     """
 
-    __slots__ = ("_parts", "types")
+    __slots__ = ("_data", "_decompress", "components")
 
     dtype: ClassVar[np.dtype[Any]] = dtypes.variant.as_numpy_dtype
     shape: ClassVar[tuple[int, ...]] = ()
     ndim: ClassVar[int] = 0
     size: ClassVar[int] = 1
 
-    def __init__(self, components: Sequence[Value], types: Sequence[DType]) -> None:
-        self.types = tuple(types)
-        self._parts = [_packed(*pair) for pair in zip(components, types, strict=True)]
+    def __init__(
+        self,
+        data: bytes,
+        components: Sequence[Component],
+        decompress: Callable[[bytes], bytes] = zlib.decompress,
+    ) -> None:
+        self._data, self._decompress = data, decompress
+        self.components = tuple(components)
 
     def item(self) -> CompressedElement:
         """Return the object itself, as a scalar array returns its element."""
         return self
 
-    def components(self) -> list[Value]:
-        """Return the components."""
-        return [_unpacked(*part) for part in zip(self._parts, self.types, strict=True)]
+    def content(self) -> bytes:
+        """Return the bytes of all components.
+
+        Raises:
+            DataLossError: the data are damaged, or have another length than the components.
+        """
+        content = self._decompress(self._data)
+        expected = sum(component.num_bytes for component in self.components)
+        if len(content) != expected:
+            raise DataLossError(
+                f"a compressed element has {len(content)} bytes, its components {expected}"
+            )
+        return content
 
 
-def _packed(value: Value, dtype: DType) -> tuple[Any, tuple[int, ...]]:
-    """Return the content of a tensor, compressed if it has no references, and its shape."""
+def _packed(value: Value, dtype: DType, variants: VariantRegistry) -> tuple[Component, bytes]:
+    """Return the description of a component, and its bytes."""
     if dtype in _OBJECTS:
-        return value, ()
+        message = (
+            handles_to_tensor_proto(value)
+            if dtype is dtypes.resource
+            else variants_to_tensor_proto(value, variants)
+        )
+        content = message.SerializeToString()
+        shape = tuple(dim.size for dim in message.tensor_shape.dim)
+        return Component(dtype, shape, (len(content),)), content
     array = np.asarray(value)
     if dtype is dtypes.string:
         items = array.ravel().tolist()
-        content = b"".join([write_varint(len(item)) for item in items] + items)
-    else:
-        content = np.ascontiguousarray(array).tobytes()
-    return zlib.compress(content, _FASTEST), array.shape
+        return Component(dtype, array.shape, tuple(map(len, items))), b"".join(items)
+    sizes = (array.nbytes,) if array.size else ()
+    return Component(dtype, array.shape, sizes), np.ascontiguousarray(array).tobytes()
 
 
-def _unpacked(part: tuple[Any, tuple[int, ...]], dtype: DType) -> Value:
-    content, shape = part
+def _unpacked(component: Component, content: bytes, variants: VariantRegistry) -> Value:
+    """Return a component from its bytes, whose number fits the component."""
+    dtype, shape, sizes = component
     if dtype in _OBJECTS:
-        return content
-    data = zlib.decompress(content)
+        message = _tensor_message(content)
+        if dtype is dtypes.resource:
+            return handles_from_tensor_proto(message)
+        return variants_from_tensor_proto(message, variants)
     if dtype is dtypes.string:
-        return string_array(_strings(data, int(np.prod(shape))), shape)
-    return np.frombuffer(data, dtype.as_numpy_dtype).reshape(shape)
+        ends = list(itertools.accumulate(sizes, initial=0))
+        items = [content[start:end] for start, end in itertools.pairwise(ends)]
+        return string_array(items, shape)
+    return np.frombuffer(content, dtype.as_numpy_dtype).reshape(shape)
 
 
-def _strings(data: bytes, count: int) -> list[bytes]:
-    sizes, start = [], 0
-    for _ in range(count):
-        size, start = read_varint(data, start, len(data))
-        sizes.append(size)
-    strings = []
-    for size in sizes:
-        strings.append(data[start : start + size])
-        start += size
-    return strings
+def _tensor_message(content: bytes) -> proto.TensorProto:
+    try:
+        return proto.TensorProto.FromString(content)
+    except DecodeError as error:
+        raise DataLossError("a component of a compressed element is no TensorProto") from error
 
 
 @dataset_kernel("CompressElement")
 def compress_element(
     ctx: OpKernelContext, components: list[Value], input_types: Sequence[Any]
 ) -> CompressedElement:
-    """Compress the components of an element into one variant."""
-    del ctx
-    return CompressedElement(components, [dtypes.as_dtype(dtype) for dtype in input_types])
+    """Compress the components of an element into one variant.
+
+    Raises:
+        UnimplementedError: a component is a variant of a type without codec.
+    """
+    variants = ctx.functions.host.variants
+    types = map(dtypes.as_dtype, input_types)
+    packed = [_packed(*pair, variants) for pair in zip(components, types, strict=True)]
+    content = b"".join(part for _, part in packed)
+    return CompressedElement(zlib.compress(content, _FASTEST), [one for one, _ in packed])
 
 
 @dataset_kernel("UncompressElement")
@@ -107,8 +163,8 @@ def uncompress_element(
     Raises:
         InvalidArgumentError: the variant holds something else.
         FailedPreconditionError: its components are of other types than declared.
+        DataLossError: its data are damaged.
     """
-    del ctx
     is_array = isinstance(compressed, np.ndarray)
     element = compressed.item() if is_array and not compressed.ndim else compressed
     if not isinstance(element, CompressedElement):
@@ -117,9 +173,19 @@ def uncompress_element(
             f"{type(element).__name__} of shape {list(compressed.shape)}"
         )
     expected = tuple(dtypes.as_dtype(dtype) for dtype in output_types)
-    if element.types != expected:
+    types = tuple(component.dtype for component in element.components)
+    if types != expected:
         raise FailedPreconditionError(
             f"Expected components of types {[dtype.name for dtype in expected]} from uncompress, "
-            f"but got {[dtype.name for dtype in element.types]}"
+            f"but got {[dtype.name for dtype in types]}"
         )
-    return element.components()
+    return _components(element, ctx.functions.host.variants)
+
+
+def _components(element: CompressedElement, variants: VariantRegistry) -> list[Value]:
+    content, start, values = element.content(), 0, []
+    for component in element.components:
+        end = start + component.num_bytes
+        values.append(_unpacked(component, content[start:end], variants))
+        start = end
+    return values

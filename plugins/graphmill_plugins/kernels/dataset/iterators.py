@@ -134,7 +134,8 @@ class IteratorResource:
         self._run(dataset, Scope(ctx, position.seeds))
         for _ in range(position.num_taken):
             try:
-                self.take(ctx.cancellation)
+                if self.take(ctx.cancellation) is None:
+                    return
             except CancelledError:
                 raise
             except OpError:

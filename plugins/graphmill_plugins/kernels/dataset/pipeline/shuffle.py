@@ -13,7 +13,7 @@ import numpy as np
 
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
-from graphmill.spi.kernels import check_cancelled
+from graphmill.spi.kernels import cancellable, check_cancelled
 from graphmill.spi.process import fork_safe_lock
 from graphmill_plugins.kernels.dataset.pipeline.dataset import (
     INFINITE,
@@ -71,7 +71,7 @@ class SeedGenerator:
         with self._lock:
             self._numbers = random_numbers(*self._seeds)
             self.num_drawn = position
-            for _ in range(position):
+            for _ in cancellable(range(position)):
                 next(self._numbers)
 
 

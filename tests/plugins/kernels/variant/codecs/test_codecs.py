@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import zlib
+from array import array
 from typing import Any
 
 import numpy as np
@@ -17,11 +19,19 @@ from graphmill.spi import VariantData
 from graphmill.spi.protos import variants_from_tensor_proto, variants_to_tensor_proto
 from graphmill_plugins.kernels._variant import TensorVariant
 from graphmill_plugins.kernels.dataset._optional import Optional
+from graphmill_plugins.kernels.dataset.compression import Component, CompressedElement
+from graphmill_plugins.kernels.dataset.iterator_state import SavedIterator
+from graphmill_plugins.kernels.dataset.iterators import IteratorPosition
 from graphmill_plugins.kernels.ragged._ragged import RaggedVariant
 from graphmill_plugins.kernels.sparse._csr_matrix import CsrMatrix, from_indices
 from graphmill_plugins.kernels.tensor_list._tensor_list import TensorList
 from graphmill_plugins.kernels.tensor_map._tensor_map import Entry, TensorMap, key_of
-from graphmill_plugins.kernels.variant.codecs import csr_matrix, tensor_list
+from graphmill_plugins.kernels.variant.codecs import (
+    compressed_element,
+    csr_matrix,
+    iterator_state,
+    tensor_list,
+)
 from graphmill_plugins.kernels.variant.composite_tensor import CompositeTensor
 
 VARIANTS = graphmill.default_host().variants
@@ -65,6 +75,12 @@ def a_matrix() -> CsrMatrix:
     return from_indices((2, 2, 3), indices, np.float32([1, 2, 3]))
 
 
+def an_element() -> CompressedElement:
+    content = np.int32([1, 2]).tobytes() + b"abc"
+    parts = [Component(I32, (2,), (8,)), Component(dtypes.string, (2,), (3, 0))]
+    return CompressedElement(zlib.compress(content), parts)
+
+
 VALUES = {
     "list": TensorList(F32, (-1,), [None, np.float32([1, 2]), None, np.float32([])], 7),
     "empty list": TensorList(dtypes.string, None),
@@ -76,6 +92,8 @@ VALUES = {
     "map": a_map(),
     "matrix": a_matrix(),
     "tensor": TensorVariant(np.float16([1, 2])),
+    "compressed": an_element(),
+    "iterator": SavedIterator(IteratorPosition(3, [(array("q", [5, -6]), 8), (array("q"), 0)])),
     "composite": CompositeTensor((np.int32(1), np.float32([2])), (I32, F32)),
 }
 
@@ -170,8 +188,19 @@ def test_a_matrix_is_read_whatever_the_padding_of_its_metadata_is() -> None:
         ("tensorflow::TensorMap", VariantData(b"", (None, 1), (dtypes.variant, I32))),
         ("tensorflow::Tensor", VariantData()),
         ("tensorflow::CSRSparseMatrix", VariantData()),
+        ("Graphmill>IteratorState", VariantData()),
+        ("Graphmill>IteratorState", VariantData(b"", (np.int64([1]),), (I64,))),
+        ("Graphmill>IteratorState", VariantData(b"", (np.int32(1),), (I32,))),
+        ("Graphmill>IteratorState", VariantData(b"", (np.int64(-1),), (I64,))),
+        ("Graphmill>IteratorState", VariantData(b"", (np.int64(1), np.int64([])), (I64, I64))),
+        ("Graphmill>IteratorState", VariantData(b"", (np.int64(1), np.int64([1, 2])), (I64, I64))),
+        ("tensorflow.data.CompressedElement", VariantData(b"\x0a\x05")),
+        ("tensorflow.data.CompressedElement", VariantData(b"\x12\x02\x08\x01")),
+        ("tensorflow.data.CompressedElement", VariantData(b"\x12\x04\x08\x07\x12\x00")),
+        ("tensorflow.data.CompressedElement", VariantData(b"\x12\x06\x08\x07\x12\x02\x18\x01")),
+        ("tensorflow.data.CompressedElement", VariantData(b"\x12\x05\x08\x65\x22\x01\x04")),
     ],
-    ids=range(17),
+    ids=range(28),
 )
 def test_malformed_contents_are_typed_errors(name: str, data: VariantData) -> None:
     with pytest.raises((errors.InvalidArgumentError, errors.DataLossError)):
@@ -202,6 +231,41 @@ def test_parts_of_a_matrix_that_do_not_fit_are_refused(part: int, value: Any) ->
     tensors = (*data.tensors[:part], value, *data.tensors[part + 1 :])
     with pytest.raises(errors.InvalidArgumentError, match="a CSR matrix"):
         csr_matrix.decode(data._replace(tensors=tensors))
+
+
+# What TensorFlow 2.21 writes for CompressElement(components=[[1, 2], "ab"]).
+TENSORFLOWS_ELEMENT = (
+    b"\n\x0c\n$\x01\x00\x00\x00\x02\x00\x00\x00ab"
+    b'\x12\x0b\x08\x03\x12\x04\x12\x02\x08\x02"\x01\x08\x12\x07\x08\x07\x12\x00"\x01\x02'
+)
+
+
+def test_a_compressed_element_is_read_as_tensorflow_writes_it() -> None:
+    found = compressed_element.decode(VariantData(TENSORFLOWS_ELEMENT))
+    assert found.content() == np.int32([1, 2]).tobytes() + b"ab"
+    assert found.components == (
+        Component(I32, (2,), (8,)),
+        Component(dtypes.string, (), (2,)),
+    )
+    again = compressed_element.decode(compressed_element.encode(found))
+    assert (again.content(), again.components) == (found.content(), found.components)
+
+
+def test_an_unknown_version_of_a_compressed_element_is_refused() -> None:
+    with pytest.raises(errors.UnimplementedError, match="version 1 "):
+        compressed_element.decode(VariantData(b"\x18\x01"))
+
+
+def test_a_compressed_element_of_another_length_is_damaged() -> None:
+    value = CompressedElement(zlib.compress(b"abc"), [Component(dtypes.string, (), (2,))])
+    with pytest.raises(errors.DataLossError, match="3 bytes, its components 2"):
+        value.content()
+
+
+def test_the_state_of_an_iterator_keeps_its_seeds() -> None:
+    value = SavedIterator(IteratorPosition(3, [(array("q", [5, -6]), 8), (array("q"), 0)]))
+    found = iterator_state.decode(iterator_state.encode(value))
+    assert found.position == value.position
 
 
 @given(st.lists(st.none() | st.integers(-5, 5)), st.integers(-(2**31), 2**31 - 1))
