@@ -127,15 +127,15 @@ fails a test.
   data service are servers of TensorFlow.
 - **Saved iterators**: `DeserializeIterator` takes as many elements again as were taken before, with
   the same seeds; TensorFlow restores the state of each dataset. A function with random ops
-  continues; TensorFlow's begins again. The saved state is a value of the session and cannot be
-  written into a checkpoint.
-- **Variants between tasks**: datasets, compressed elements, states of iterators and locks of
-  mutexes cannot be sent to another task, and the step fails with `Unimplemented`. TensorFlow cannot
-  send the first and the last of these either. The Python type that the metadata of a composite
-  tensor describe is not sent. `SerializeTensor` fails for the same types and for resources.
-  `SerializeSparse`, `SerializeManySparse`, `Fingerprint` and `AsString` fail for all variants, the
-  first three for resources as well. Variants are not saved in checkpoints; TensorFlow's `SaveV2`
-  saves them.
+  continues; TensorFlow's begins again. A state in a checkpoint or a message is restored only by
+  the side that wrote it.
+- **Variants in messages and checkpoints**: datasets and locks of mutexes can be neither sent to
+  another task nor saved, and the step fails with `Unimplemented`. TensorFlow saves a dataset as a
+  name without content, which it then cannot restore. The Python type that the metadata of a
+  composite tensor describe is not sent. `SerializeTensor` fails for the same types and for
+  resources. `SerializeSparse`, `SerializeManySparse`, `Fingerprint` and `AsString` fail for all
+  variants, the first three for resources as well. `RestoreV2` returns slices of saved variants;
+  TensorFlow only those that were saved as such.
 - **Saved datasets and snapshots** have TensorFlow's files, but no elements of type variant, and
   their Snappy blocks are not compressed. Without a `hash`, a snapshot has another name than
   TensorFlow's, so that each makes its own. `DatasetFingerprint` gives other numbers, too.

@@ -2,7 +2,8 @@
 
 A bundle `PREFIX` consists of a table `PREFIX.index` with a header and entries, and data files
 `PREFIX.data-00000-of-00002` with the values one after another. Numbers are stored as in memory;
-strings as their lengths, a checksum of the lengths, and their bytes.
+strings as their lengths, a checksum of the lengths, and their bytes; variants as one message after
+another, each between its length and a checksum of everything up to there.
 
 Semantics: tensorflow/core/util/tensor_bundle/tensor_bundle.cc, naming.cc.
 """
@@ -117,6 +118,58 @@ def _length_words(lengths: list[int], order: str) -> bytes:
         struct.pack(f"{order}I" if length <= _MAX_UINT32 else f"{order}Q", length)
         for length in lengths
     )
+
+
+def encode_messages(messages: Iterable[bytes]) -> tuple[bytes, int]:
+    """Return the encoding of the messages of variants, and the encoding's CRC-32C."""
+    parts, total = [], 0
+    for message in messages:
+        total = crc.extend(crc.extend(total, struct.pack("<Q", len(message))), message)
+        checksum = struct.pack("<I", crc.mask(total))
+        total = crc.extend(total, checksum)
+        parts += [write_varint(len(message)), message, checksum]
+    return b"".join(parts), total
+
+
+def decode_messages(
+    content: bytes, count: int, *, swapped: bool, check: bool
+) -> tuple[list[bytes], int]:
+    """Return the messages of variants, and the CRC-32C (0 without `check`).
+
+    Args:
+        content: the encoding.
+        count: number of variants.
+        swapped: whether it was written on a machine of the other endianness.
+        check: whether to compute checksums.
+
+    Raises:
+        DataLossError: the encoding is damaged.
+    """
+    messages: list[bytes] = []
+    total = position = 0
+    order = ">" if swapped else "<"
+    for index in range(count):
+        length, start = read_varint(content, position, len(content))
+        end = start + length
+        position = end + _CHECKSUM_SIZE
+        message, checksum = content[start:end], content[end:position]
+        if len(checksum) < _CHECKSUM_SIZE:
+            raise DataLossError(f"variant {index} of {count} is truncated")
+        if check:
+            total = crc.extend(crc.extend(total, struct.pack(f"{order}Q", length)), message)
+            stored = crc.unmask(struct.unpack(f"{order}I", checksum)[0])
+            if stored != total:
+                raise DataLossError(
+                    f"the checksum of variant {index} does not match: expected {stored:08x} but "
+                    f"actual is {total:08x}"
+                )
+            total = crc.extend(total, checksum)
+        messages.append(message)
+    if position != len(content):
+        raise DataLossError(
+            f"{count} variants have {position} bytes, but {len(content)} bytes are stored"
+        )
+    return messages, total
 
 
 def swap_bytes(values: np.ndarray[Any, Any]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import mmap
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from graphmill import dtypes, errors, files, proto
 from graphmill.access.broker import UNRESTRICTED
 from graphmill.memory import aligned_empty
 from graphmill.runtime.process.fork import fork_safe_lock
+from graphmill.runtime.variants.object_tensors import variants_from_messages
 from graphmill.saved import bundle_format as layout
 from graphmill.saved import crc
 from graphmill.saved.slice_copy import assemble
@@ -21,14 +22,17 @@ from graphmill.saved.tensor_slice import TensorSlice, is_slice_key, slice_key
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from graphmill.access.broker import Broker
     from graphmill.proto.versions_pb2 import VersionDef
+    from graphmill.runtime.variants.variant_codec import VariantRegistry
 
 _CHUNK = 4 << 20  # bytes to read at once: small enough to be in the cache for the checksum
 _MAX_BYTES = 1 << 58  # NumPy's limit is 2**63 with the largest element type
 _MAX_RANK = 64  # NumPy's limit
+
+_Decoded = TypeVar("_Decoded")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +72,7 @@ class BundleReader:
             This saves memory if several processes read one checkpoint. But overwriting a file in
             place while it is in use crashes the process, so values are copied by default.
         broker: opens the files.
+        variants: the codecs of variants, which cannot be read without.
 
     Raises:
         NotFoundError: the checkpoint does not exist.
@@ -82,8 +87,9 @@ class BundleReader:
         check: bool = True,
         mapped: bool = False,
         broker: Broker = UNRESTRICTED,
+        variants: VariantRegistry | None = None,
     ) -> None:
-        self.prefix, self._broker = files.as_path(prefix), broker
+        self.prefix, self._broker, self._variants = files.as_path(prefix), broker, variants
         self._check = check
         self._mapped = mapped
         self._lock = fork_safe_lock()
@@ -143,12 +149,13 @@ class BundleReader:
     def read_tensor(self, name: str) -> np.ndarray[Any, Any]:
         """Return the values of tensor `name`, assembled if they are stored in slices.
 
-        Strings are an object array of bytes. The array may be read-only.
+        Strings are an object array of bytes, variants one of their objects. The array may be
+        read-only.
 
         Raises:
             NotFoundError: there is no such tensor, or a data file is missing.
             DataLossError: the values are damaged.
-            UnimplementedError: the tensor is a variant, for which there is no common encoding.
+            UnimplementedError: the tensor is a variant, and its type has no codec.
         """
         return self.read_entry(self.entry(name))
 
@@ -234,10 +241,12 @@ class BundleReader:
         """Read the values of `entry`."""
         if entry.dtype is dtypes.string:
             return self._read_strings(entry)
+        if entry.dtype is dtypes.variant and self._variants is not None:
+            return self._read_variants(entry, self._variants)
         if not entry.dtype.size or entry.dtype.is_ref:
             raise errors.UnimplementedError(
                 f"tensor {entry.name} of checkpoint {self.prefix} holds {entry.dtype.name} values, "
-                "which have no common encoding; only the program that wrote them can read them"
+                "which have no encoding outside of a session"
             )
         expected = layout.count_elements(entry.shape) * entry.dtype.size
         if entry.size != expected:
@@ -284,16 +293,32 @@ class BundleReader:
         count = layout.count_elements(entry.shape)
         if entry.size < count:  # each length takes at least a byte; do not allocate for `count`
             raise self._damaged(f"tensor {entry.name} has {count} strings in {entry.size} bytes")
+        strings = self._decoded(entry, count, layout.decode_strings)
+        return strings.reshape(entry.shape)
+
+    def _read_variants(self, entry: BundleEntry, variants: VariantRegistry) -> np.ndarray[Any, Any]:
+        count = layout.count_elements(entry.shape)
+        if entry.size < count:
+            raise self._damaged(f"tensor {entry.name} has {count} variants in {entry.size} bytes")
+        messages = self._decoded(entry, count, layout.decode_messages)
+        array = np.empty(entry.shape, object)
+        array[()] = variants_from_messages(messages, entry.shape, variants)
+        return array
+
+    def _decoded(
+        self, entry: BundleEntry, count: int, decode: Callable[..., tuple[_Decoded, int]]
+    ) -> _Decoded:
+        """Return the elements of an encoding with lengths, after verifying its checksums."""
         content = bytearray(entry.size)
         self._open(entry).read_into(entry.offset, memoryview(content))
         try:
-            strings, total = layout.decode_strings(
+            elements, total = decode(
                 bytes(content), count, swapped=self._is_swapped, check=self._check
             )
         except errors.DataLossError as error:
             raise self._damaged(f"tensor {entry.name}: {error.message}") from error
         self._compare(entry, total)
-        return strings.reshape(entry.shape)
+        return elements
 
     def _open(self, entry: BundleEntry) -> files.Reader:
         """Return the data file of `entry`, after checking that it contains the values."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from graphmill import dtypes, errors, files, proto
 from graphmill.access.broker import UNRESTRICTED
+from graphmill.runtime.variants.object_tensors import variants_to_messages
 from graphmill.saved import bundle_format as layout
 from graphmill.saved import crc
 from graphmill.saved.table import TableWriter
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from graphmill.access.broker import Broker
     from graphmill.proto.tensor_bundle_pb2 import BundleEntryProto, BundleHeaderProto
+    from graphmill.runtime.variants.variant_codec import VariantRegistry
     from graphmill.saved.tensor_slice import TensorSlice
 
 
@@ -35,6 +37,7 @@ class BundleWriter:
         num_shards: number of data files; each tensor goes to the smallest one so far.
             TensorFlow writes one, and gets several by merging checkpoints.
         broker: opens the files.
+        variants: the codecs of variants, which cannot be written without.
     """
 
     def __init__(
@@ -43,10 +46,11 @@ class BundleWriter:
         num_shards: int = 1,
         *,
         broker: Broker = UNRESTRICTED,
+        variants: VariantRegistry | None = None,
     ) -> None:
         if num_shards < 1:
             raise errors.InvalidArgumentError(f"num_shards is {num_shards}; it must be at least 1")
-        self.prefix, self._broker = files.as_path(prefix), broker
+        self.prefix, self._broker, self._variants = files.as_path(prefix), broker, variants
         self._entries: dict[bytes, BundleEntryProto] = {}
         self._sizes = [0] * num_shards
         self._files: list[files.Writer] = []
@@ -68,7 +72,7 @@ class BundleWriter:
 
         Raises:
             InvalidArgumentError: a tensor of that name was already written.
-            UnimplementedError: the values have no encoding (resources, variants).
+            UnimplementedError: the values have no encoding (resources, variants without codec).
         """
         if not name:
             raise errors.InvalidArgumentError("a tensor in a checkpoint must have a name")
@@ -89,7 +93,7 @@ class BundleWriter:
                 or its full shape or dtype differs from that of previous slices.
             InternalError: the slice is out of the bounds of `full_shape`.
         """
-        array, dtype = _as_array(name, values, dtype)
+        array, dtype = self._as_array(name, values, dtype)
         shape = tensor_slice.shape(full_shape)
         if shape != array.shape:
             raise errors.InvalidArgumentError(
@@ -149,15 +153,46 @@ class BundleWriter:
     def _add(self, key: bytes, values: Any, dtype: dtypes.DType | None) -> None:
         if key in self._entries:
             raise errors.InvalidArgumentError(f"Adding duplicate key: {layout.name_of(key)}")
-        array, dtype = _as_array(layout.name_of(key), values, dtype)
+        array, dtype = self._as_array(layout.name_of(key), values, dtype)
         entry = _new_entry(dtype, array.shape)
         shard = self._sizes.index(min(self._sizes))
         entry.shard_id, entry.offset = shard, self._sizes[shard]
-        content, checksum = _encode(array, dtype)
+        content, checksum = self._encode(array, dtype)
         self._files[shard].write(content)
         entry.size, entry.crc32c = len(content), crc.mask(checksum)
         self._sizes[shard] += len(content)
         self._entries[key] = entry
+
+    def _as_array(
+        self, name: str, values: Any, dtype: dtypes.DType | None
+    ) -> tuple[np.ndarray[Any, Any], dtypes.DType]:
+        array = np.asarray(values)
+        if array.dtype.kind in "US":
+            array = array.astype(object)
+        dtype = dtypes.as_dtype(array.dtype) if dtype is None else dtype.base_dtype
+        is_variant = dtype is dtypes.variant and self._variants is not None
+        if dtype is dtypes.string or is_variant:
+            return array, dtype
+        if not dtype.size or array.dtype.hasobject:
+            raise errors.UnimplementedError(
+                f"tensor {name} holds {dtype.name} values, which cannot be stored in a checkpoint"
+            )
+        return array, dtype
+
+    def _encode(
+        self, array: np.ndarray[Any, Any], dtype: dtypes.DType
+    ) -> tuple[bytes | memoryview, int]:
+        """Return the bytes of a tensor, and their checksum."""
+        if dtype is dtypes.string:
+            return layout.encode_strings(
+                value.encode("utf-8", "surrogateescape") if isinstance(value, str) else bytes(value)
+                for value in array.reshape(-1).tolist()
+            )
+        if self._variants is not None and dtype is dtypes.variant:
+            return layout.encode_messages(variants_to_messages(array, self._variants))
+        native = array.dtype.newbyteorder("=")
+        flat = np.ascontiguousarray(array, native).reshape(-1).view(np.uint8)
+        return flat.data, crc.value(flat.data)
 
 
 def write_index(
@@ -191,29 +226,3 @@ def _new_entry(dtype: dtypes.DType, shape: tuple[int, ...]) -> BundleEntryProto:
 
 def _signature(entry: BundleEntryProto) -> tuple[int, tuple[int, ...]]:
     return entry.dtype, tuple(dim.size for dim in entry.shape.dim)
-
-
-def _as_array(
-    name: str, values: Any, dtype: dtypes.DType | None
-) -> tuple[np.ndarray[Any, Any], dtypes.DType]:
-    array = np.asarray(values)
-    if array.dtype.kind in "US":
-        array = array.astype(object)
-    dtype = dtypes.as_dtype(array.dtype) if dtype is None else dtype.base_dtype
-    if dtype is not dtypes.string and (not dtype.size or array.dtype.hasobject):
-        raise errors.UnimplementedError(
-            f"tensor {name} holds {dtype.name} values, which cannot be stored in a checkpoint"
-        )
-    return array, dtype
-
-
-def _encode(array: np.ndarray[Any, Any], dtype: dtypes.DType) -> tuple[bytes | memoryview, int]:
-    """Return the bytes of a tensor, and their checksum."""
-    if dtype is dtypes.string:
-        return layout.encode_strings(
-            value.encode("utf-8", "surrogateescape") if isinstance(value, str) else bytes(value)
-            for value in array.reshape(-1).tolist()
-        )
-    native = array.dtype.newbyteorder("=")
-    flat = np.ascontiguousarray(array, native).reshape(-1).view(np.uint8)
-    return flat.data, crc.value(flat.data)

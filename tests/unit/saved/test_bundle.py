@@ -15,6 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphmill import dtypes, errors, files, proto
+from graphmill.registry import Provenance
+from graphmill.runtime.variants.variant_codec import VariantCodec, VariantData, VariantRegistry
 from graphmill.saved import bundle_format, bundle_merge, checkpoint, crc
 from graphmill.saved.bundle_merge import merge_bundles
 from graphmill.saved.bundle_reader import BundleReader
@@ -169,6 +171,92 @@ def test_handles_have_no_encoding(tmp_path: Path) -> None:
     with pytest.raises(errors.UnimplementedError, match="resource"):
         writer.add("a", handle)
     writer.abandon()
+
+
+class Point:
+    """A value of a variant type."""
+
+    def __init__(self, x: int) -> None:
+        self.x = x
+
+
+def a_registry() -> VariantRegistry:
+    variants = VariantRegistry("variant")
+    codec = VariantCodec(
+        Point, lambda point: VariantData(bytes([point.x])), lambda data: Point(data.metadata[0])
+    )
+    variants.add("Mine>Point", codec, owner=Provenance("mine"))
+    return variants
+
+
+def save_points(prefix: Path, *values: int) -> None:
+    points = np.array([Point(value) for value in values], object)
+    with BundleWriter(prefix, variants=a_registry()) as writer:
+        writer.add("many", points, dtypes.variant)
+        writer.add("one", Point(values[0]), dtypes.variant)
+        writer.add("none", None, dtypes.variant)
+        writer.add("empty", points[:0], dtypes.variant)
+        writer.add_slice("part", (4,), TensorSlice.parse("1,2"), points[:2], dtypes.variant)
+
+
+def test_variants_round_trip_with_their_codecs(tmp_path: Path) -> None:
+    save_points(tmp_path / "x", 7, 200)
+    with BundleReader(tmp_path / "x", variants=a_registry()) as reader:
+        assert reader.entry("many").dtype is dtypes.variant
+        assert [point.x for point in reader.read_tensor("many")] == [7, 200]
+        assert reader.read_tensor("one").item().x == 7
+        assert reader.read_tensor("none").item() is None
+        assert reader.read_tensor("empty").shape == (0,)
+        assert [p.x for p in reader.read_slice("part", TensorSlice.parse("1,2"))] == [7, 200]
+        assert [p.x for p in reader.read_slice("many", TensorSlice.parse("1,1"))] == [200]
+
+
+def test_variants_are_written_as_tensorflow_does(tmp_path: Path) -> None:
+    # The length, the message, and the masked checksum of all before; see tensor_bundle.cc.
+    content, total = bundle_format.encode_messages([b"ab", b""])
+    first = crc.value(b"\2" + bytes(7) + b"ab")
+    stored = crc.mask(first).to_bytes(4, "little")
+    second = crc.extend(crc.extend(first, stored), bytes(8))
+    stored_too = crc.mask(second).to_bytes(4, "little")
+    assert content == b"\2ab" + stored + b"\0" + stored_too
+    assert total == crc.extend(second, stored_too)
+
+
+def test_variants_need_codecs(tmp_path: Path) -> None:
+    save_points(tmp_path / "x", 7, 8)
+    with BundleReader(tmp_path / "x") as reader:
+        with pytest.raises(errors.UnimplementedError, match=r"many .* variant"):
+            reader.read_tensor("many")
+        assert reader.names() == ["empty", "many", "none", "one", "part"]
+    with (
+        pytest.raises(errors.UnimplementedError, match="register a codec"),
+        BundleWriter(tmp_path / "y", variants=a_registry()) as writer,
+    ):
+        writer.add("a", object(), dtypes.variant)
+
+
+def test_damage_of_variants_is_found_at_each_byte(tmp_path: Path) -> None:
+    prefix = str(tmp_path / "x")
+    with BundleWriter(prefix, variants=a_registry()) as writer:
+        writer.add("many", np.array([Point(1), Point(2)], object), dtypes.variant)
+    for position in range(Path(prefix + DATA).stat().st_size):
+        shutil.copy(prefix + DATA, tmp_path / "whole")
+        damage(prefix, DATA, position)
+        with (
+            BundleReader(prefix, variants=a_registry()) as reader,
+            pytest.raises(errors.DataLossError, match="many"),
+        ):
+            reader.read_tensor("many")
+        shutil.copy(tmp_path / "whole", prefix + DATA)
+
+
+@given(st.binary(max_size=40), st.integers(0, 5), st.booleans())
+def test_any_bytes_for_variants_are_damage_or_messages(
+    content: bytes, count: int, swapped: bool
+) -> None:
+    with contextlib.suppress(errors.DataLossError):
+        found, _ = bundle_format.decode_messages(content, count, swapped=swapped, check=False)
+        assert bundle_format.encode_messages(found)[0][:1] == content[:1]
 
 
 def test_slices_must_agree(tmp_path: Path) -> None:

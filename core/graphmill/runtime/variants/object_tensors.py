@@ -56,12 +56,36 @@ def variants_to_tensor_proto(value: Value, variants: VariantRegistry) -> TensorP
         UnimplementedError: an element has no codec.
         InvalidArgumentError: it is too large, or its variants are nested too deeply.
     """
-    shape, elements = _elements(value)
-    messages = _Writer(variants).variants(elements, 0)
-    encoded = [message.SerializeToString() for message in messages]
-    message = _tensor_message(dtypes.variant, shape)
+    encoded = variants_to_messages(value, variants)
+    message = _tensor_message(dtypes.variant, _elements(value)[0])
     message.tensor_content = b"".join([*(write_varint(len(item)) for item in encoded), *encoded])
     return message
+
+
+def variants_to_messages(value: Value, variants: VariantRegistry) -> list[bytes]:
+    """Return a serialized `VariantTensorDataProto` for each element of a tensor of variants.
+
+    Arguments and errors: as `variants_to_tensor_proto`.
+    """
+    messages = _Writer(variants).variants(_elements(value)[1], 0)
+    return [message.SerializeToString() for message in messages]
+
+
+def variants_from_messages(
+    messages: Sequence[bytes], shape: tuple[int, ...], variants: VariantRegistry
+) -> Value:
+    """Return the object of a scalar variant, or an object array, from what was serialized.
+
+    Args:
+        messages: a `VariantTensorDataProto` for each element.
+        shape: the shape of the tensor, of that many elements.
+        variants: the codecs.
+
+    Raises:
+        InvalidArgumentError, UnimplementedError: as `variants_from_tensor_proto`.
+    """
+    parsed = [_variant_message(message) for message in messages]
+    return _shaped(_Reader(variants).elements(parsed, 0), shape, dtypes.variant)
 
 
 def variants_from_tensor_proto(
@@ -187,8 +211,11 @@ class _Reader:
                 f"TensorProto of variant with shape {list(shape)} has {len(elements)} elements"
             )
         self._charge(missing * _POINTER_BYTES)
-        values = [self._variant(element, depth) for element in elements] + [None] * missing
+        values = self.elements(elements, depth) + [None] * missing
         return _shaped(values, shape, dtypes.variant)
+
+    def elements(self, messages: Iterable[VariantTensorDataProto], depth: int) -> list[Any]:
+        return [self._variant(message, depth) for message in messages]
 
     def _variant(self, message: VariantTensorDataProto, depth: int) -> object:
         if not message.type_name:
@@ -269,7 +296,7 @@ def _variant_message(data: bytes) -> VariantTensorDataProto:
         return proto.VariantTensorDataProto.FromString(data)
     except DecodeError as error:
         raise InvalidArgumentError(
-            f"{len(data)} bytes in the tensor_content of a variant are not a VariantTensorDataProto"
+            f"{len(data)} bytes that represent a variant are not a VariantTensorDataProto"
         ) from error
 
 

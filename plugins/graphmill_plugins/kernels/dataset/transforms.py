@@ -12,6 +12,7 @@ from graphmill_plugins.kernels._support import to_ints
 from graphmill_plugins.kernels.dataset.pipeline import basic, batch, element_checks
 from graphmill_plugins.kernels.dataset.pipeline.buffering import (
     Cache,
+    CacheFiles,
     FileCache,
     MemoryCache,
     Prefetch,
@@ -284,8 +285,7 @@ def cache_dataset(
     ctx: OpKernelContext, source: Value, filename: Value, *, broker: Broker
 ) -> Dataset:
     """Make a dataset that caches its elements in memory or in files."""
-    del ctx
-    return _cached(source, filename, MemoryCache(), broker)
+    return _cached(source, filename, MemoryCache(), _files(ctx, broker))
 
 
 @dataset_maker("CacheDatasetV2", effects=("fs.read", "fs.write", "state"), brokered=True)
@@ -293,16 +293,19 @@ def cache_dataset_v2(
     ctx: OpKernelContext, source: Value, filename: Value, cache: Any, *, broker: Broker
 ) -> Dataset:
     """Make a dataset that caches its elements in a cache resource or in files."""
-    del ctx
     resource = cache.resource if isinstance(cache, ResourceHandle) else None
     memory = resource if isinstance(resource, MemoryCache) else MemoryCache()
-    return _cached(source, filename, memory, broker)
+    return _cached(source, filename, memory, _files(ctx, broker))
 
 
-def _cached(source: Value, filename: Value, cache: MemoryCache, broker: Broker) -> Dataset:
+def _files(ctx: OpKernelContext, broker: Broker) -> CacheFiles:
+    return CacheFiles(broker, ctx.functions.host.variants)
+
+
+def _cached(source: Value, filename: Value, cache: MemoryCache, files: CacheFiles) -> Dataset:
     path = as_path(decode(scalar(filename, "filename")))
     dataset = dataset_of(source)
-    return FileCache(dataset, path, broker) if path else Cache(dataset, cache)
+    return FileCache(dataset, path, files) if path else Cache(dataset, cache)
 
 
 @dataset_maker("ShuffleDataset", effects=("rng",))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from graphmill import errors
-from graphmill.dtypes import DType, as_dtype
+from graphmill.dtypes import DType, as_dtype, variant
 from graphmill.spi import files, kernel
 from graphmill.spi.checkpoints import (
     BundleReader,
@@ -31,7 +31,7 @@ from graphmill_plugins.kernels._path_strings import path_scalar, sole_text, text
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from graphmill.spi import Value
+    from graphmill.spi import OpKernelContext, Value
     from graphmill.spi.files import Broker
 
 
@@ -48,8 +48,9 @@ class _Add(Protocol):
     ) -> None: ...
 
 
-@kernel("SaveV2", host=True, expensive=True, effects=("fs.write",), brokered=True)
+@kernel("SaveV2", host=True, stateful=True, expensive=True, effects=("fs.write",), brokered=True)
 def save_v2(
+    ctx: OpKernelContext,
     prefix: Value,
     tensor_names: Value,
     shape_and_slices: Value,
@@ -64,7 +65,8 @@ def save_v2(
         raise errors.InvalidArgumentError(
             f"Got {len(names)} tensor names but {len(tensors)} tensors."
         )
-    with BundleWriter(files.as_path(sole_text(prefix, "Input prefix")), broker=broker) as writer:
+    path, variants = files.as_path(sole_text(prefix, "Input prefix")), ctx.functions.host.variants
+    with BundleWriter(path, broker=broker, variants=variants) as writer:
 
         def add(
             name: str,
@@ -81,8 +83,9 @@ def save_v2(
         _save(add, zip(names, slices, tensors, dtypes, strict=True))
 
 
-@kernel("RestoreV2", host=True, expensive=True, effects=("fs.read",), brokered=True)
+@kernel("RestoreV2", host=True, stateful=True, expensive=True, effects=("fs.read",), brokered=True)
 def restore_v2(
+    ctx: OpKernelContext,
     prefix: Value,
     tensor_names: Value,
     shape_and_slices: Value,
@@ -99,7 +102,7 @@ def restore_v2(
         )
     requested = list(zip(names, slices, map(as_dtype, dtypes), strict=True))
     if broker.exists(index_path(path)) or not _matches(path, broker):
-        with BundleReader(path, broker=broker) as bundle:
+        with BundleReader(path, broker=broker, variants=ctx.functions.host.variants) as bundle:
             return [_restore(bundle, *row) for row in requested]
     with V1Reader(path, broker=broker) as reader:
         return [_restore_v1(reader, *row) for row in requested]
@@ -289,7 +292,10 @@ def _restore(reader: BundleReader, name: str, spec: str, dtype: DType) -> Value:
             f"{entry.dtype.tf_name}"
         )
     if not spec:
-        return freeze(reader.read_entry(entry))  # so that a variable may store it without a copy
+        value = reader.read_entry(entry)
+        if entry.dtype is variant:
+            return value if value.ndim else value.item()
+        return freeze(value)  # so that a variable may store it without a copy
     full_shape, tensor_slice = parse_shape_and_slice(spec)
     _check_shape(name, full_shape, entry.shape)
     return freeze(reader.read_slice(name, tensor_slice))

@@ -9,7 +9,7 @@ from graphmill import errors
 from graphmill.testing.case import parse_cases
 from graphmill.testing.case_graph import case_graph
 
-NODES = """
+NODES = r"""
 [[SerializeIterator]]
 feed = { n = "int64: 5" }
 functions = [
@@ -27,6 +27,12 @@ nodes = [
   "t = DeserializeIterator(h, s)",
   "o = OptionalNone()",
   "w = DeserializeIterator(h, o)",
+  "p = Const(dtype=string, value='string: \"x\"')",
+  "k = Const(dtype=string, value='string: [\"state\"]')",
+  "e = Const(dtype=string, value='string: [\"\"]')",
+  "c = SaveV2(p, k, e, [s])",
+  "q = RestoreV2(p, k, e, dtypes=[variant])",
+  "u = DeserializeIterator(h, q)",
 ]
 run = ["a"]
 """
@@ -48,6 +54,24 @@ def test_an_element_that_failed_counts(session):
     assert session.run("x:0") == 6
     session.run([], targets=["t"])
     assert [session.run("x:0") for _ in range(3)] == [3, 2, 1]
+
+
+def test_a_state_survives_in_a_checkpoint(graphmill_host, tmp_path, monkeypatch):
+    pytest.importorskip("google_crc32c")
+    monkeypatch.chdir(tmp_path)
+    (case,) = parse_cases(NODES, "t")
+    graph = case_graph(case, graphmill_host.ops)
+    (feed,) = graph.feeds
+    with graphmill.Session(graph=graph.graph_def, host=graphmill_host) as saving:
+        saving.run([], {feed: 5}, targets=["a"])
+        with pytest.raises(errors.InvalidArgumentError):
+            saving.run("x:0")
+        assert saving.run("x:0") == 6
+        saving.run([], targets=["c"])
+    with graphmill.Session(graph=graph.graph_def, host=graphmill_host) as restoring:
+        restoring.run([], {feed: 5}, targets=["a"])
+        restoring.run([], targets=["u"])
+        assert [restoring.run("x:0") for _ in range(3)] == [3, 2, 1]
 
 
 def test_the_end_is_restored(session):

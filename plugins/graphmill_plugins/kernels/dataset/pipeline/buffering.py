@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections import deque
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from graphmill.dtypes import variant
 from graphmill.errors import AlreadyExistsError, InvalidArgumentError, OpError
 from graphmill.spi.checkpoints import BundleReader, BundleWriter
 from graphmill.spi.kernels import cancellable, check_cancelled
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from graphmill.dtypes import DType
-    from graphmill.spi import Shape
+    from graphmill.spi import Shape, Value, VariantRegistry
     from graphmill.spi.files import Broker
     from graphmill_plugins.kernels.dataset.pipeline.dataset import Element, Elements, Scope
 
@@ -133,6 +134,13 @@ class _Caching(ElementIterator):
         return element
 
 
+class CacheFiles(NamedTuple):
+    """What the files of a cache are opened and their elements encoded with."""
+
+    broker: Broker
+    variants: VariantRegistry
+
+
 class FileCache(Derived):
     """The elements, cached in a checkpoint by the first iterator that reaches the end.
 
@@ -141,9 +149,9 @@ class FileCache(Derived):
 
     waits = True
 
-    def __init__(self, source: Dataset, prefix: str, broker: Broker) -> None:
+    def __init__(self, source: Dataset, prefix: str, files: CacheFiles) -> None:
         super().__init__(source)
-        self.prefix, self.broker = prefix, broker
+        self.prefix, self._files = prefix, files
         self._lock = fork_safe_lock()
         self._is_being_written = False
 
@@ -159,9 +167,17 @@ class FileCache(Derived):
 
     def iterate(self, scope: Scope) -> Elements:
         """Return an iterator over the elements."""
-        if self.broker.exists(f"{self.prefix}.index"):
+        if self._files.broker.exists(f"{self.prefix}.index"):
             return _ReadingCache(self)
         return _WritingCache(self, self.source.iterate(scope))
+
+    def open_writer(self) -> BundleWriter:
+        """Start writing the files."""
+        return BundleWriter(self.prefix, **self._files._asdict())
+
+    def open_reader(self) -> BundleReader:
+        """Open the files."""
+        return BundleReader(self.prefix, **self._files._asdict())
 
     def key(self, element: int, component: int) -> str:
         """Return the name of a component in the checkpoint."""
@@ -199,7 +215,7 @@ class _WritingCache(ElementIterator):
         if self._writer is None:
             self._dataset.start_writing()
             on_drop(self, self._dataset.stop_writing)
-            self._writer = BundleWriter(self._dataset.prefix, broker=self._dataset.broker)
+            self._writer = self._dataset.open_writer()
             on_drop(self, self._writer.abandon)
         element = next(self._source, None)
         if element is None:
@@ -216,7 +232,7 @@ class _WritingCache(ElementIterator):
 class _ReadingCache(ElementIterator):
     def __init__(self, dataset: FileCache) -> None:
         self._dataset = dataset
-        self._reader = BundleReader(dataset.prefix, broker=dataset.broker)
+        self._reader = dataset.open_reader()
         self._next = 0
 
     def __next__(self) -> Element:
@@ -224,7 +240,11 @@ class _ReadingCache(ElementIterator):
         if not keys or keys[0] not in self._reader:
             raise StopIteration
         self._next += 1
-        return tuple(self._reader.read_tensor(key) for key in keys)
+        return tuple(map(self._read, keys, self._dataset.dtypes))
+
+    def _read(self, key: str, dtype: DType) -> Value:
+        value = self._reader.read_tensor(key)
+        return value.item() if dtype is variant and not value.ndim else value
 
 
 class Window(Dataset):
