@@ -5,16 +5,21 @@ The first byte chooses the file.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import shutil
 import tempfile
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 import graphmill
 from graphmill import errors, ops, proto, saved_model
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _CONFIG = {
     "operation_timeout_in_ms": 2_000,
@@ -32,6 +37,7 @@ _FILES = (
 def _model() -> Path:
     """Write a model with a variable, an asset, a table and an initializer; return its folder."""
     folder = Path(tempfile.mkdtemp(prefix="graphmill_fuzz_"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     (folder / "words.txt").write_text("one\ntwo\n")
     graph = graphmill.Graph()
     with graph.as_default():
@@ -66,20 +72,34 @@ def seeds() -> list[bytes]:
 
 def fuzz(data: bytes) -> None:
     """Load a model with one file replaced, and call its signatures."""
-    with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder, "model")
-        shutil.copytree(_model(), copy)
-        (copy / _FILES[(data[0] if data else 0) % len(_FILES)]).write_bytes(data[1:])
-        with (
-            contextlib.suppress(errors.OpError),
-            saved_model.load(copy, config=_CONFIG, trust=False) as model,
-        ):
-            for signature in model.signatures.values():
-                with contextlib.suppress(errors.OpError):
-                    signature(x=np.ones((3, 2), np.float32))
-            for name in [node.name for node in model.session.graph.nodes][-2:]:
-                with contextlib.suppress(errors.OpError):
-                    model.session.run(name, options=proto.RunOptions(timeout_in_ms=1_000))
+    with (
+        _replaced(_FILES[(data[0] if data else 0) % len(_FILES)], data[1:]) as folder,
+        contextlib.suppress(errors.OpError),
+        saved_model.load(folder, config=_CONFIG, trust=False) as model,
+    ):
+        for signature in model.signatures.values():
+            with contextlib.suppress(errors.OpError):
+                signature(x=np.ones((3, 2), np.float32))
+        for name in [node.name for node in model.session.graph.nodes][-2:]:
+            with contextlib.suppress(errors.OpError):
+                model.session.run(name, options=proto.RunOptions(timeout_in_ms=1_000))
+
+
+@contextlib.contextmanager
+def _replaced(name: str, content: bytes) -> Iterator[Path]:
+    """Replace a file of the model; yield the model's folder.
+
+    A copy of the folder for each input would take longer than to load it. The files are new ones
+    each time, because the old ones may still be mapped into memory.
+    """
+    path = _model() / name
+    intact = path.with_name(path.name + ".intact")
+    path.rename(intact)
+    try:
+        path.write_bytes(content)
+        yield _model()
+    finally:
+        intact.replace(path)
 
 
 if __name__ == "__main__":
