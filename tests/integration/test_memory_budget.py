@@ -118,6 +118,66 @@ GREEDY: dict[str, Build] = {
     "MirrorPad": lambda const: ops.array.mirror_pad(
         const(np.ones((900, 900), np.float32)), const(ints([[900] * 2] * 2)), mode="SYMMETRIC"
     ),
+    "AddV2": lambda const: ops.math.add_v2(
+        const(np.ones((3000, 1), np.float32)), const(np.ones((1, 3000), np.float32))
+    ),
+    "Less": lambda const: ops.math.less(
+        const(np.ones((9000, 1), np.float32)), const(np.ones((1, 9000), np.float32))
+    ),
+    "SelectV2": lambda const: ops.math.select_v2(
+        const(np.ones((3000, 1), bool)), const(np.ones((1, 3000), np.float32)), const(np.float32(0))
+    ),
+    "MatMul": lambda const: ops.math.mat_mul(
+        const(np.ones((3000, 1), np.float32)), const(np.ones((1, 3000), np.float32))
+    ),
+    "BatchMatMulV2": lambda const: ops.math.batch_mat_mul_v2(
+        const(np.ones((3000, 1, 1, 1), np.float32)), const(np.ones((3000, 1, 1), np.float32))
+    ),
+    "Einsum": lambda const: ops.linalg.einsum(
+        [const(np.ones(3000, np.float32)) for _ in range(2)], equation="a,b->ab"
+    ),
+    "Svd": lambda const: ops.linalg.svd(const(np.ones((3000, 1), np.float32)), full_matrices=True)[
+        1
+    ],
+    "Qr": lambda const: ops.linalg.qr(const(np.ones((3000, 1), np.float32)), full_matrices=True)[0],
+    "Conv2D channels": lambda const: ops.nn.conv2d(
+        const(np.ones((1, 3000, 1, 1), np.float32)),
+        const(np.ones((1, 1, 1, 3000), np.float32)),
+        strides=[1] * 4,
+        padding="SAME",
+    ),
+    "SparseMatMul": lambda const: ops.math.sparse_mat_mul(
+        const(np.ones((3000, 1), np.float32)), const(np.ones((1, 3000), np.float32))
+    ),
+    "SoftmaxCrossEntropyWithLogits": lambda const: ops.nn.softmax_cross_entropy_with_logits(
+        const(np.ones((3000, 1), np.float32)), const(np.ones((1, 3000), np.float32))
+    )[1],
+    "SquaredDifference": lambda const: ops.math.squared_difference(
+        const(np.ones((3000, 1), np.float32)), const(np.ones((1, 3000), np.float32))
+    ),
+    "Cast": lambda const: ops.math.cast(const(np.ones(10**6, np.uint8)), DstT="complex128"),
+    "XlaDot": lambda const: ops.xla.xla_dot(
+        const(np.ones((3000, 1), np.float32)),
+        const(np.ones((1, 3000), np.float32)),
+        dimension_numbers=b"\n\1\1\x12\1\0",
+        precision_config="",
+    ),
+    "XlaEinsum": lambda const: ops.xla.xla_einsum(
+        const(np.ones(3000, np.float32)), const(np.ones(3000, np.float32)), equation="a,b->ab"
+    ),
+    "QuantizedAdd": lambda const: ops.quantized.quantized_add(
+        *(
+            ops.math.cast(const(np.ones(shape, np.uint8)), DstT="quint8")
+            for shape in ((3000, 1), (1, 3000))
+        ),
+        *map(const, np.array([0, 1, 0, 1], np.float32)),
+    )[0],
+    "ExtractVolumePatches": lambda const: ops.array.extract_volume_patches(
+        const(np.ones((1, 30, 30, 30, 1), np.float32)),
+        ksizes=[1, 9, 9, 9, 1],
+        strides=[1] * 5,
+        padding="SAME",
+    ),
     "MatrixDiag": lambda const: ops.array.matrix_diag(const(np.ones(3000, np.float32))),
     "Diag": lambda const: ops.array.diag(const(np.ones(3000, np.float32))),
     "ExtractImagePatches": lambda const: ops.array.extract_image_patches(
@@ -295,6 +355,44 @@ def test_limit_of_one_call_ends_with_it() -> None:
         memory_budget.request_memory(100, "it has 100 elements")
 
     with pytest.raises(errors.ResourceExhaustedError, match="the limit is 10 "):
-        memory_budget.with_limit(10, greedy)()
+        memory_budget.with_memory_limit(10, greedy)()
     greedy()
-    assert memory_budget.with_limit(10, lambda: memory_budget.with_limit(1000, greedy)())() is None
+    assert (
+        memory_budget.with_memory_limit(
+            10, lambda: memory_budget.with_memory_limit(1000, greedy)()
+        )()
+        is None
+    )
+
+
+@pytest.mark.jax
+def test_program_beyond_the_budget_is_not_run_compiled() -> None:
+    """Three outputs of a third of the budget and temporaries: each node alone is within it."""
+    pytest.importorskip("jax")
+    graph = graphmill.Graph()
+    with graph.as_default():
+        x = graph.placeholder("float32", [800_000], name="x")
+        fetches = [ops.math.mul(ops.math.sin(x), np.float32(k), name=f"y{k}") for k in range(1, 4)]
+    config = {"graphmill": {"jit": "eager", "memory_budget_bytes": BUDGET}}
+    with graphmill.Session(graph=graph, config=config) as session:
+        answers = session.run(fetches, {x: np.ones(800_000, np.float32)})
+        report = str(session.explain(fetches, {x: np.ones(800_000, np.float32)}))
+    assert [answer[0] for answer in answers] == pytest.approx(np.sin(1) * np.array([1, 2, 3]))
+    assert "the program needs memory for results and temporaries" in report
+    assert f"the limit is {BUDGET}" in report
+
+
+def test_output_within_the_budget_is_computed_again_and_again() -> None:
+    graph = graphmill.Graph()
+    with graph.as_default():
+        rows, columns = (graph.placeholder("float32", [None, None]) for _ in range(2))
+        total = rows + columns
+    config = {"graphmill": {"jit": "off", "memory_budget_bytes": BUDGET}}
+    with graphmill.Session(graph=graph, config=config) as session:
+        for size in (10, 1000, 3000, 1000):
+            feeds = {rows: np.ones((size, 1), np.float32), columns: np.ones((1, size), np.float32)}
+            if size < 3000:
+                assert session.run(total, feeds).shape == (size, size)
+                continue
+            with pytest.raises(errors.ResourceExhaustedError, match=r"of shape \[3000, 3000\]"):
+                session.run(total, feeds)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from graphmill.memory import is_frozen as is_frozen
     from graphmill.memory_budget import memory_limit as memory_limit
     from graphmill.memory_budget import request_memory as request_memory
+    from graphmill.memory_budget import with_memory_limit as with_memory_limit
     from graphmill.plugin.functions import load_function as load_function
     from graphmill.runtime.collectives import COLLECTIVE_MEMBERS_ATTR as COLLECTIVE_MEMBERS_ATTR
     from graphmill.runtime.collectives import CollectiveExecutor as CollectiveExecutor
@@ -40,7 +41,7 @@ else:
         __name__,
         {
             "graphmill.memory": "freeze is_frozen",
-            "graphmill.memory_budget": "memory_limit request_memory",
+            "graphmill.memory_budget": "memory_limit request_memory with_memory_limit",
             "graphmill.plugin.functions": "load_function",
             "graphmill.runtime.collectives": (
                 "COLLECTIVE_MEMBERS_ATTR CollectiveExecutor CollectiveRequest LocalCollectives"

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 _FAMILIES: Final = frozenset(
     {"array", "control_flow", "image", "linalg", "math", "nn", "random", "state", "string"}
-    | {"dataset", "training"}
+    | {"dataset", "quantized", "training", "xla"}
 )
 """Families with a module of shape functions."""
 

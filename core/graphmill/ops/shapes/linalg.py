@@ -49,8 +49,46 @@ def einsum(op: ShapeContext) -> TensorShape:
     return TensorShape(sizes[label] for label in right)
 
 
+def qr(op: ShapeContext) -> tuple[TensorShape, TensorShape]:
+    """Return the shapes of the factors: with all columns, or with as many as the rank can be."""
+    lead, rows, columns = _matrices(op)
+    inner = rows if op.get_attr("full_matrices") else _smaller(rows, columns)
+    return TensorShape((*lead, rows, inner)), TensorShape((*lead, inner, columns))
+
+
+def svd(op: ShapeContext) -> tuple[TensorShape, TensorShape, TensorShape]:
+    """Return the shapes of singular values and vectors; these are scalars if not computed."""
+    lead, rows, columns = _matrices(op)
+    count = _smaller(rows, columns)
+    values = TensorShape((*lead, count))
+    if not op.get_attr("compute_uv"):
+        return values, UNKNOWN_SHAPE, UNKNOWN_SHAPE
+    is_full = op.get_attr("full_matrices")
+    left = TensorShape((*lead, rows, rows if is_full else count))
+    return values, left, TensorShape((*lead, columns, columns if is_full else count))
+
+
+def _matrices(op: ShapeContext) -> tuple[tuple[Size, ...], Size, Size]:
+    """Return the leading sizes, rows and columns of the input."""
+    *lead, rows, columns = op.inputs[0].with_rank_at_least(2)
+    return tuple(lead), rows, columns
+
+
+def _smaller(one: Size, other: Size) -> Size:
+    return None if one is None or other is None else min(one, other)
+
+
+def _if_rank_is_known(function: ShapeFunction) -> ShapeFunction:
+    """Return a shape function that leaves all outputs unknown if the rank of the input is."""
+    return lambda op: (
+        [UNKNOWN_SHAPE] * op.num_outputs if op.inputs[0].rank is None else function(op)
+    )
+
+
 SHAPES: Final[dict[str, ShapeFunction]] = common.table(
     ("MatrixDeterminant", determinant),
     ("Cholesky MatrixInverse MatrixExponential MatrixSquareRoot", square),
     ("Einsum", einsum),
+    ("Qr", _if_rank_is_known(qr)),
+    ("Svd BatchSvd", _if_rank_is_known(svd)),
 )

@@ -193,6 +193,15 @@ def _step_info(step_id: int, session: DirectSession, executors: ExecutorsAndKeys
     return StepInfo(step_id, session.name, executors.feeds, executors.fetches, executors.targets)
 
 
+def _run_items(session: DirectSession, items: Sequence[PerPartition], args: ExecutorArgs) -> None:
+    if args.deadline is not None and not all(item.executor.honours_deadlines for item in items):
+        _run_in_abandonable_thread(session, items, args)
+    elif len(items) == 1:
+        items[0].executor.run(args)
+    else:
+        _run_partitions(session, items, args)
+
+
 def _run(
     session: DirectSession,
     executors: ExecutorsAndKeys,
@@ -213,14 +222,12 @@ def _run(
     try:
         # Once for the step, not for each kernel: in TensorFlow overflow and NaN are values.
         with np.errstate(all="ignore"):
-            if args.deadline is not None and not all(
-                item.executor.honours_deadlines for item in items
-            ):
-                _run_in_abandonable_thread(session, items, args)
-            elif len(items) == 1:
-                items[0].executor.run(args)
-            else:
-                _run_partitions(session, items, args)
+            run = _run_items
+            if session.effects.memory_limit:
+                from graphmill.memory_budget import with_memory_limit  # few sessions set a limit
+
+                run = with_memory_limit(session.effects.memory_limit, _run_items)
+            run(session, items, args)
     except OpError as error:
         if args.parent_cancellation is not None and args.parent_cancellation.is_cancelled:
             from graphmill.session.steps.step_waits import (

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from jax.extend import core
 
-from graphmill.errors import InternalError, OpError
+from graphmill.errors import InternalError, OpError, ResourceExhaustedError
 from graphmill.spi import Ref
 from graphmill.spi.executors import is_validation_on
 from graphmill.spi.graphs import is_constant
@@ -121,6 +121,8 @@ def compile_cluster(
             prepared = shared.prepared(constants)
         except (NotImplementedError, jax.errors.JaxRuntimeError) as error:
             raise NotTraceable(f"XLA: {first_line(error)}") from error
+        except ResourceExhaustedError as error:  # single nodes may need less than the program
+            raise NotTraceable(error.message) from error
     cluster = CompiledCluster(shared, prepared, inputs, memory)
     cluster.key = key
     if is_first:
@@ -160,6 +162,7 @@ def _compiled(
         if parts.moved:
             lowered = jax.jit(parts.prepare, keep_unused=True).lower(*constants)
             prepare = compile_program(lowered, {}, cache).call
+            build.memory.check_program(prepare)
         shapes = tuple(
             shape(one.shape, one.dtype) for one in jax.eval_shape(parts.prepare, *constants)
         )
@@ -178,6 +181,7 @@ def _compiled(
     donated = [1 + len(arrays) + layout.written[index].slot for index in layout.donated]
     lowered = jax.jit(cluster, keep_unused=True, donate_argnums=donated).lower(shapes, *dynamic)
     program = compile_program(lowered, options, cache)
+    build.memory.check_program(program.call)
     call = without_blas_threads(program.call, closed, build.memory.platform)
     program = replace(program, call=call)
     if is_limited:

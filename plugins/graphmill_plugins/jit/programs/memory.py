@@ -36,6 +36,23 @@ class HostMemory:
         self._put = jax_module().device_put
         self._enable_x64 = jax_module().enable_x64
 
+    def check_program(self, program: Any) -> None:
+        """Check that what a program allocates is within the memory budget.
+
+        Args:
+            program: a `jax.stages.Compiled`.
+
+        Raises:
+            ResourceExhaustedError: its results and temporaries are larger than the budget.
+        """
+        from graphmill.spi.kernels import request_memory  # loaded to run graphs, too
+
+        sizes = program.memory_analysis()
+        if sizes is None:
+            return
+        nbytes = sizes.output_size_in_bytes + sizes.temp_size_in_bytes - sizes.alias_size_in_bytes
+        request_memory(nbytes, "the program needs memory for results and temporaries")
+
     def note_started(self, outputs: Sequence[Any]) -> None:
         """Note the outputs of a program that may not have ended yet."""
 
@@ -106,6 +123,9 @@ class DeviceMemory(HostMemory):
     def __init__(self, device: JaxDevice) -> None:
         super().__init__(device.jax_device)
         self._started = device.started
+
+    def check_program(self, program: Any) -> None:
+        """Check nothing: the budget is for host memory, and the device's allocator has a limit."""
 
     def note_started(self, outputs: Sequence[Any]) -> None:
         """Note the outputs of a program; the end of the step waits for them."""

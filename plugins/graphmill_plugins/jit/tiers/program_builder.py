@@ -85,14 +85,19 @@ class ProgramBuilder:
             return Refusal(Event.TRACING_REFUSED, f"JAX cannot be imported: {error}")
         except UnimplementedError as error:
             return Refusal(Event.TRACING_REFUSED, error.message)
+        from graphmill.spi.kernels import with_memory_limit  # many graphs are not compiled
+
         memory = compiler.memory_of(self._device)
         folder, max_bytes = self._cache_folder, self._cache_bytes
         cache = compiler.ProgramCache(folder, max_bytes, memory.jax_device) if folder else None
+        compile_cluster = with_memory_limit(
+            self._bodies.policy.memory_limit, compiler.compile_cluster
+        )
         cause, reason = ": ".join(filter(None, ["a new signature", record.difference])), ""
         for _ in range(_MAX_ATTEMPTS):
             began = perf_counter()
             try:
-                cluster = compiler.compile_cluster(
+                cluster = compile_cluster(
                     self._bodies, self._inputs, values, cache, memory, is_loop=self._is_loop
                 )
             except (compiler.NotTraceable, MemoryError) as error:

@@ -48,6 +48,7 @@ def _dot(
     right_free = dimensions.free(rhs.ndim, dimensions.rhs_batch, dimensions.rhs_contracting)
     rows = tuple(lhs.shape[axis] for axis in left_free)
     columns = tuple(rhs.shape[axis] for axis in right_free)
+    check_size((*batch, *rows, *columns), itemsize=wide.itemsize)
     inner = int(np.prod([lhs.shape[axis] for axis in dimensions.lhs_contracting]))
     a = xp.transpose(left, (*dimensions.lhs_batch, *left_free, *dimensions.lhs_contracting))
     b = xp.transpose(right, (*dimensions.rhs_batch, *dimensions.rhs_contracting, *right_free))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from graphmill import errors
-from graphmill.memory_budget import with_limit
+from graphmill.memory_budget import with_memory_limit
 from graphmill.runtime.steps.step_runner import running
 from graphmill_plugins.kernels._strings import string_array
 from graphmill_plugins.kernels.string import _regex
@@ -157,7 +157,7 @@ def test_replacement_ends_when_the_step_is_cancelled(
 
 def test_results_are_requested_from_the_memory_budget(bind_kernel: Callable[..., Any]) -> None:
     for pattern in ("a", "a|b{2}"):
-        limited = with_limit(1 << 24, replace)
+        limited = with_memory_limit(1 << 24, replace)
         with pytest.raises(errors.ResourceExhaustedError, match="the limit is 16777216"):
             limited(bind_kernel, b"a" * 9_000, pattern, "x" * 10_000)
 

@@ -175,3 +175,24 @@ def test_a_message_gets_its_shape_function_from_the_host() -> None:
     graph = Graph(ops=host.ops)
     node = graph.create_op("Mine>Told", [graph.placeholder("float32", [8])])
     assert graph.outputs_of(node)[0].shape == (8,)
+
+
+def test_shapes_of_factorizations(graph: Graph) -> None:
+    x = graph.placeholder("float32", [5, 4, None])
+    assert [y.shape for y in ops.linalg.qr(x)] == [(5, 4, None), (5, None, None)]
+    whole = ops.linalg.qr(x, full_matrices=True)
+    assert [y.shape for y in whole] == [(5, 4, 4), (5, 4, None)]
+    tall = graph.placeholder("float32", [4, 3])
+    assert [y.shape for y in ops.linalg.svd(tall)] == [(3,), (4, 3), (3, 3)]
+    assert [y.shape for y in ops.linalg.svd(tall, full_matrices=True)] == [(3,), (4, 4), (3, 3)]
+    assert ops.linalg.svd(tall, compute_uv=False)[0].shape == (3,)
+    assert ops.linalg.svd(graph.placeholder("float32"))[0].shape.rank is None
+
+
+def test_shapes_of_quantized_arithmetic(graph: Graph) -> None:
+    rows, columns = (graph.placeholder("quint8", size) for size in ([3, 1], [1, 4]))
+    scalar = graph.placeholder("float32", [])
+    total = ops.quantized.quantized_add(rows, columns, *[scalar] * 4)
+    assert [y.shape for y in total] == [(3, 4), (), ()]
+    product = ops.quantized.quantized_mat_mul(rows, columns, *[scalar] * 4)
+    assert product[0].shape == (3, 4)

@@ -1,0 +1,16 @@
+"""Shapes of ops for single XLA instructions.
+
+Semantics: tensorflow/compiler/tf2xla/ops/xla_ops.cc.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from graphmill.ops.shapes import _common as common
+from graphmill.ops.shapes.linalg import einsum
+
+if TYPE_CHECKING:
+    from graphmill.ops.inference.shape_inference import ShapeFunction
+
+SHAPES: Final[dict[str, ShapeFunction]] = common.table(("XlaEinsum", einsum))
