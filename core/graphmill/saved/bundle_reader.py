@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import mmap
 import sys
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
@@ -16,13 +16,14 @@ from graphmill.runtime.process.fork import fork_safe_lock
 from graphmill.runtime.variants.object_tensors import variants_from_messages
 from graphmill.saved import bundle_format as layout
 from graphmill.saved import crc
+from graphmill.saved.bundle_entry import BundleEntry, adjacent_runs
 from graphmill.saved.slice_copy import assemble
 from graphmill.saved.table import TableReader
 from graphmill.saved.tensor_slice import TensorSlice, is_slice_key, slice_key
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from graphmill.access.broker import Broker
     from graphmill.proto.versions_pb2 import VersionDef
@@ -33,31 +34,6 @@ _MAX_BYTES = 1 << 58  # NumPy's limit is 2**63 with the largest element type
 _MAX_RANK = 64  # NumPy's limit
 
 _Decoded = TypeVar("_Decoded")
-
-
-@dataclass(frozen=True, slots=True)
-class BundleEntry:
-    """The entry of one tensor (or stored slice) in a bundle's index.
-
-    Attributes:
-        name: the tensor's name; for a stored slice, the name of the whole tensor.
-        dtype: element type.
-        shape: full shape.
-        shard: index of the data file.
-        offset: offset of the values in that file.
-        size: size of the values in bytes.
-        crc32c: masked checksum of the values.
-        slices: the stored slices, if the tensor is not stored as a whole.
-    """
-
-    name: str
-    dtype: dtypes.DType
-    shape: tuple[int, ...]
-    shard: int
-    offset: int
-    size: int
-    crc32c: int
-    slices: tuple[TensorSlice, ...]
 
 
 class BundleReader:
@@ -165,6 +141,21 @@ class BundleReader:
             return self._read_pieces(entry, TensorSlice.full(len(entry.shape)))
         return self._read(entry)
 
+    def read_entries(self, entries: Sequence[BundleEntry]) -> list[np.ndarray[Any, Any]]:
+        """Return the values of the tensors of several entries; as `read_entry` for each.
+
+        Small tensors whose values are adjacent in a file are read with one call.
+        """
+        if self._mapped:
+            return [self.read_entry(entry) for entry in entries]
+        found: dict[str, np.ndarray[Any, Any]] = {}
+        for run in adjacent_runs(entries):
+            found.update(self._read_run(run))
+        return [
+            self.read_entry(entry) if (values := found.pop(entry.name, None)) is None else values
+            for entry in entries
+        ]
+
     def read_slice(self, name: str, wanted: TensorSlice) -> np.ndarray[Any, Any]:
         """Return one slice of tensor `name`, whether it is stored whole or in slices.
 
@@ -196,14 +187,18 @@ class BundleReader:
 
     def _decode(self, name: str, content: bytes) -> BundleEntry:
         entry = self._parse(proto.BundleEntryProto, content, f"entry of tensor {name}")
-        shape = tuple(dim.size for dim in entry.shape.dim)
-        if entry.shape.unknown_rank or min(shape, default=0) < 0:
+        stored_shape = entry.shape
+        shape = tuple([dim.size for dim in stored_shape.dim])
+        if stored_shape.unknown_rank or min(shape, default=0) < 0:
             raise self._damaged(f"the shape of tensor {name} has unknown dimensions: {shape}")
-        if len(shape) > _MAX_RANK or layout.count_elements(max(n, 1) for n in shape) > _MAX_BYTES:
+        count = math.prod(shape)
+        if not count:
+            count = math.prod(max(size, 1) for size in shape)
+        if len(shape) > _MAX_RANK or count > _MAX_BYTES:
             raise self._damaged(f"the shape of tensor {name} is too large: {shape}")
         try:
             dtype = dtypes.as_dtype(entry.dtype)
-            slices = tuple(TensorSlice.from_proto(piece) for piece in entry.slices)
+            slices = tuple(map(TensorSlice.from_proto, entry.slices))
             for piece in slices:
                 piece.bounds(shape)
         except (errors.InvalidArgumentError, errors.InternalError) as error:
@@ -262,6 +257,32 @@ class BundleReader:
         if self._is_swapped:
             layout.swap_bytes(values)
         return values
+
+    def _read_run(self, run: Sequence[BundleEntry]) -> Iterator[tuple[str, np.ndarray[Any, Any]]]:
+        """Yield the names and values of the entries of a run.
+
+        Entries that are damaged, or whose type needs more than a copy of the bytes, are left out;
+        reading them one by one raises the error about them.
+        """
+        reader = self._open(run[0])
+        start = run[0].offset
+        stop = min(max(entry.offset + entry.size for entry in run), reader.size)
+        buffer = bytearray(stop - start)
+        reader.read_into(start, memoryview(buffer))
+        content = bytes(buffer)
+        for name, dtype, shape, _, offset, size, crc32c, _ in run:
+            if not dtype.size or dtype.is_ref or size != math.prod(shape) * dtype.size:
+                continue
+            if offset + size > stop:
+                continue
+            piece = content[offset - start : offset - start + size]
+            if self._check and crc.mask(crc.value(piece)) != crc32c:
+                continue
+            values = aligned_empty(shape, dtype.as_numpy_dtype)
+            values.reshape(-1).view(np.uint8).data[:] = piece
+            if self._is_swapped:
+                layout.swap_bytes(values)
+            yield name, values
 
     def _fill(self, entry: BundleEntry, reader: files.Reader, buffer: memoryview) -> None:
         total = 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from graphmill.saved.bundle_entry import BundleEntry as BundleEntry
     from graphmill.saved.bundle_format import index_path as index_path
     from graphmill.saved.bundle_format import key_of as key_of
     from graphmill.saved.bundle_merge import merge_bundles as merge_bundles
@@ -23,6 +24,7 @@ else:
     __all__, __getattr__, __dir__ = lazy_names(
         __name__,
         {
+            "graphmill.saved.bundle_entry": "BundleEntry",
             "graphmill.saved.bundle_format": "index_path key_of",
             "graphmill.saved.bundle_merge": "merge_bundles",
             "graphmill.saved.bundle_reader": "BundleReader",

@@ -7,7 +7,8 @@ save_restore_tensor.cc. Files are written atomically: they appear complete or no
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 
@@ -26,13 +27,17 @@ from graphmill.spi.checkpoints import (
     parse_shape_and_slice,
 )
 from graphmill.spi.kernels import freeze
+from graphmill_plugins.kernels._helper_threads import HELPERS
 from graphmill_plugins.kernels._path_strings import path_scalar, sole_text, texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from graphmill.spi import OpKernelContext, Value
+    from graphmill.spi.checkpoints import BundleEntry
     from graphmill.spi.files import Broker
+
+_LARGE: Final = 1 << 20  # bytes of a tensor above which threads share the reading
 
 
 class _Add(Protocol):
@@ -103,7 +108,7 @@ def restore_v2(
     requested = list(zip(names, slices, map(as_dtype, dtypes), strict=True))
     if broker.exists(index_path(path)) or not _matches(path, broker):
         with BundleReader(path, broker=broker, variants=ctx.functions.host.variants) as bundle:
-            return [_restore(bundle, *row) for row in requested]
+            return _restore(bundle, requested)
     with V1Reader(path, broker=broker) as reader:
         return [_restore_v1(reader, *row) for row in requested]
 
@@ -284,21 +289,51 @@ def _save(add: _Add, rows: Iterable[tuple[str, str, Value, np.dtype[Any]]]) -> N
         add(name, full_shape, tensor_slice, values, as_dtype(dtype))
 
 
-def _restore(reader: BundleReader, name: str, spec: str, dtype: DType) -> Value:
-    entry = reader.entry(name)
-    if entry.dtype is not dtype.base_dtype:
-        raise errors.InvalidArgumentError(
-            f"tensor_name = {name}; expected dtype {dtype.tf_name} does not equal original dtype "
-            f"{entry.dtype.tf_name}"
-        )
-    if not spec:
-        value = reader.read_entry(entry)
-        if entry.dtype is variant:
-            return value if value.ndim else value.item()
-        return freeze(value)  # so that a variable may store it without a copy
+def _restore(bundle: BundleReader, requested: list[tuple[str, str, DType]]) -> list[Value]:
+    entries = [bundle.entry(name) for name, _, _ in requested]
+    for entry, (name, _, dtype) in zip(entries, requested, strict=True):
+        if entry.dtype is not dtype.base_dtype:
+            raise errors.InvalidArgumentError(
+                f"tensor_name = {name}; expected dtype {dtype.tf_name} does not equal original "
+                f"dtype {entry.dtype.tf_name}"
+            )
+    whole = [entry for entry, (_, spec, _) in zip(entries, requested, strict=True) if not spec]
+    values = iter(_values(bundle, whole))
+    return [
+        _restore_slice(bundle, entry, spec) if spec else _storable(next(values), entry.dtype)
+        for entry, (_, spec, _) in zip(entries, requested, strict=True)
+    ]
+
+
+def _storable(value: Value, dtype: DType) -> Value:
+    """Return restored values in a form that a variable may store without a copy."""
+    if dtype is variant:
+        return value if value.ndim else value.item()
+    return freeze(value)
+
+
+def _values(bundle: BundleReader, entries: list[BundleEntry]) -> list[Value]:
+    """Return the values of whole tensors; large ones are read by several threads."""
+    values: list[Any] = [None] * len(entries)
+
+    def read(index: int) -> None:
+        with contextlib.suppress(errors.OpError):  # reading it again below raises it
+            values[index] = bundle.read_entry(entries[index])
+
+    large = [i for i, entry in enumerate(entries) if entry.size >= _LARGE and entry.dtype.size]
+    if len(large) > 1:
+        HELPERS.run([partial(read, index) for index in large])
+    left = [index for index, value in enumerate(values) if value is None]
+    rest = bundle.read_entries([entries[index] for index in left])
+    for index, value in zip(left, rest, strict=True):
+        values[index] = value
+    return values
+
+
+def _restore_slice(bundle: BundleReader, entry: BundleEntry, spec: str) -> Value:
     full_shape, tensor_slice = parse_shape_and_slice(spec)
-    _check_shape(name, full_shape, entry.shape)
-    return freeze(reader.read_slice(name, tensor_slice))
+    _check_shape(entry.name, full_shape, entry.shape)
+    return freeze(bundle.read_slice(entry.name, tensor_slice))
 
 
 def _restore_v1(reader: V1Reader, name: str, spec: str, dtype: DType) -> Value:

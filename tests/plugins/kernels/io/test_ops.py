@@ -214,6 +214,22 @@ def test_checksum(run: Callable[..., Any], tmp_path: Path) -> None:
         run("RestoreV2", prefix, strings("a"), strings(""), dtypes=["float32"])
 
 
+def test_large_tensors_are_restored_in_order(run: Callable[..., Any], tmp_path: Path) -> None:
+    tensors = {name: np.full(1 << 18, ord(name), np.float32) for name in "abcd"}
+    prefix = str(tmp_path / "x")
+    checkpoint.save_checkpoint(prefix, tensors | {"s": np.int64(3)})
+    names = ["d", "b", "s", "a", "c", "b"]
+    types = ["float32", "float32", "int64", "float32", "float32", "float32"]
+    restored = run("RestoreV2", prefix, strings(*names), strings(*[""] * 6), dtypes=types)
+    assert [value.ravel()[0] for value in restored] == [100, 98, 3, 97, 99, 98]
+    data = Path(f"{prefix}.data-00000-of-00001")
+    content = bytearray(data.read_bytes())
+    content[100], content[(1 << 20) + 100] = 1, 1  # of a and b
+    data.write_bytes(content)
+    with refused(errors.DataLossError, "tensor b"):
+        run("RestoreV2", prefix, strings(*names), strings(*[""] * 6), dtypes=types)
+
+
 def test_save_errors(run: Callable[..., Any], tmp_path: Path) -> None:
     prefix = str(tmp_path / "x")
     for names, slices, kind, words in [
