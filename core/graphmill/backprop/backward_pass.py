@@ -127,7 +127,7 @@ class Walk(ShapesOfForward):
         ]
 
     def _function(self, node: Node) -> Callable[..., Sequence[Any]] | None:
-        """Return the function that builds a node's gradients: (op, grads, wanted) to a list."""
+        """Return the function that builds a node's gradients: (op, grads, required) to a list."""
         if _is_branch(node):
             return branch_gradient
         definition = self.definition(node)

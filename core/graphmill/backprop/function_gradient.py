@@ -55,7 +55,7 @@ class FunctionGradient:
         Args:
             op: the node that calls them.
             functions: the functions, all with the same arguments and results.
-            wanted: for each argument, whether its gradient is requested.
+            required: for each argument, whether its gradient is requested.
         """
         bodies = [_Differentiated(op.walk, function, required) for function in functions]
         result_types: dict[int, DType] = {}

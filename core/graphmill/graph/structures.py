@@ -63,7 +63,7 @@ def check_same(expected: Any, actual: Any, path: str, expected_path: str) -> Non
 
     Args:
         expected: the expected structure.
-        given: the structure to check.
+        actual: the structure to check.
         path: the name of `actual` in messages.
         expected_path: the name of `expected` in messages.
 

@@ -33,7 +33,7 @@ def assemble(
         name: the tensor's name, for messages.
         full_shape: shape of the whole tensor.
         dtype: its element type.
-        wanted: the slice to return.
+        part: the slice to return.
         pieces: the stored slices; they must not overlap each other.
         read: returns the values of a stored slice.
 

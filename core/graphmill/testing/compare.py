@@ -59,7 +59,7 @@ def difference(
     Args:
         case: the case, which states how to compare and may override the tolerance.
         expected: TensorFlow's result.
-        got: graphmill's result.
+        actual: graphmill's result.
         backend: the backend that computed it: "numpy", "jax" or "session".
         slack: factor for the tolerance.
     """

@@ -88,7 +88,7 @@ def remote_devices(
     Types of higher priority come first, then the master's own devices, then by name.
 
     Args:
-        found: the answers of all tasks.
+        all_attributes: the attributes of all devices of all tasks.
         master_task: the name of the master's task.
         local: devices of this process.
         host: has the registered device types.

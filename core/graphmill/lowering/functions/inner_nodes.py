@@ -68,7 +68,7 @@ def inline_calls(graph: Graph, preserved: Collection[str], options: PassOptions)
 
     Args:
         graph: a graph, which is changed.
-        kept: names of calls that stay as names of nodes with the same outputs.
+        preserved: names of calls that stay as names of nodes with the same outputs.
         options: the options of graph passes.
     """
     if not _may_be_dead(graph.nodes):

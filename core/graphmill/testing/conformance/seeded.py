@@ -43,7 +43,7 @@ def named(request: pytest.FixtureRequest, what: str, attribute: str, declared: s
         request: the request of the fixture.
         what: "executor" or "pass"; the option is `--graphmill-WHAT`.
         attribute: the class attribute for the name, for the message.
-        given: the value of that attribute; None if it is not set.
+        declared: the value of that attribute; None if it is not set.
     """
     option = f"--graphmill-{what}"
     value = request.config.getoption(option) if declared is None else declared

@@ -42,7 +42,7 @@ def find_difference(
 
     Args:
         made: the graph.
-        wanted: the result of `reference_values`.
+        expected: the result of `reference_values`.
         host: the host of the session.
         executor_type: the executor to test.
         num_devices: the number of CPU devices of the session.

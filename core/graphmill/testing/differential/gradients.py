@@ -46,7 +46,7 @@ def judge(
 
     Args:
         text: the question, as written by `gradient_results.GradientRequest.text`.
-        wanted: TensorFlow's result.
+        expected: TensorFlow's result.
         ask: returns graphmill's result; not called if TensorFlow has none.
         strict: whether to report accepted differences too.
     """

@@ -84,7 +84,7 @@ def judge(
 
     Args:
         text: the instance, as a case file.
-        wanted: TensorFlow's result.
+        expected: TensorFlow's result.
         ask: returns graphmill's result; not called if TensorFlow has none.
         backend: the backend that computes it: "numpy", "session" or "jax".
         strict: whether to report accepted differences too.

@@ -116,7 +116,7 @@ def input_gradient_plan(
         windows: the node's windows.
         sizes: the input's shape, or its spatial sizes, in the node's format.
         kernel: shape of the filter.
-        given: shape of the output's gradient, in the node's format.
+        gradient_shape: shape of the output's gradient, in the node's format.
 
     Raises:
         InvalidArgumentError: the shapes do not fit.

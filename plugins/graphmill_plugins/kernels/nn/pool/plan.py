@@ -71,7 +71,7 @@ class PoolWindows:
         """Return the plan for the gradient of an input shape.
 
         Args:
-            given: shape of the input, in the node's format.
+            input_shape: shape of the input, in the node's format.
             outputs: shapes that must equal the output's, in the node's format.
 
         Raises:
