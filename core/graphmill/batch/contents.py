@@ -33,15 +33,15 @@ class WholeFile:
 
     path: str
 
-    def values(self, specs: Mapping[str, InputSpec], place: str) -> dict[str, Any]:
+    def values(self, specs: Mapping[str, InputSpec], location: str) -> dict[str, Any]:
         """Return the file's content for the only input."""
-        name, spec = only_input(specs, place)
+        name, spec = only_input(specs, location)
         data = input_files.read_bytes(self.path)
         if not data:
-            raise InvalidArgumentError(f"{place} is empty")
+            raise InvalidArgumentError(f"{location} is empty")
         if self.path.lower().endswith(image_files.SUFFIXES):
             return {name: data if spec.is_text else ImageBytes(data)}
-        return {name: data if spec.is_text else _numbers(data.decode("latin-1").split(), place)}
+        return {name: data if spec.is_text else _numbers(data.decode("latin-1").split(), location)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +50,12 @@ class TextLine:
 
     line: str
 
-    def values(self, specs: Mapping[str, InputSpec], place: str) -> dict[str, Any]:
+    def values(self, specs: Mapping[str, InputSpec], location: str) -> dict[str, Any]:
         """Return the line for the only input."""
-        name, spec = only_input(specs, place)
+        name, spec = only_input(specs, location)
         if spec.is_text:
             return {name: self.line}
-        return {name: _numbers(self.line.replace(",", " ").split(), place)}
+        return {name: _numbers(self.line.replace(",", " ").split(), location)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +64,13 @@ class Members:
 
     value: Any
 
-    def values(self, specs: Mapping[str, InputSpec], place: str) -> dict[str, Any]:
+    def values(self, specs: Mapping[str, InputSpec], location: str) -> dict[str, Any]:
         """Return the member for each input; further members are ignored."""
         if not isinstance(self.value, dict):
-            return {only_input(specs, place)[0]: self.value}
+            return {only_input(specs, location)[0]: self.value}
         if len(specs) == len(self.value) == 1:
             return dict(zip(specs, self.value.values(), strict=True))
-        return {name: _member(self.value, name, place) for name in specs}
+        return {name: _member(self.value, name, location) for name in specs}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +79,13 @@ class JsonText:
 
     line: str
 
-    def values(self, specs: Mapping[str, InputSpec], place: str) -> dict[str, Any]:
+    def values(self, specs: Mapping[str, InputSpec], location: str) -> dict[str, Any]:
         """Parse the line, and return the member for each input."""
         try:
             value = json.loads(self.line)
         except (ValueError, RecursionError) as error:
-            raise InvalidArgumentError(f"{place} is not JSON: {error}") from error
-        return Members(value).values(specs, place)
+            raise InvalidArgumentError(f"{location} is not JSON: {error}") from error
+        return Members(value).values(specs, location)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class Record:
 
     data: bytes
 
-    def values(self, specs: Mapping[str, InputSpec], place: str) -> dict[str, Any]:
+    def values(self, specs: Mapping[str, InputSpec], location: str) -> dict[str, Any]:
         """Return the features that the inputs name, or the record for the only string input."""
         features = _features(self.data)
         if len(specs) == 1:
@@ -105,9 +105,10 @@ class Record:
                 name_of_feature = next(iter(features))
                 return {name: _scalar_if(features[name_of_feature], spec)}
         if features is None:
-            raise InvalidArgumentError(f"{place} is not a tf.Example")
+            raise InvalidArgumentError(f"{location} is not a tf.Example")
         return {
-            name: _scalar_if(_member(features, name, place), spec) for name, spec in specs.items()
+            name: _scalar_if(_member(features, name, location), spec)
+            for name, spec in specs.items()
         }
 
 
@@ -133,7 +134,7 @@ class Columns:
 
 
 def choose_columns(
-    header: Sequence[str], specs: Mapping[str, InputSpec], chosen: Sequence[str], place: str
+    header: Sequence[str], specs: Mapping[str, InputSpec], chosen: Sequence[str], location: str
 ) -> Columns:
     """Return the columns of each input.
 
@@ -144,7 +145,7 @@ def choose_columns(
         header: the names of the columns.
         specs: the inputs.
         chosen: the columns that the only input takes; empty to choose by name.
-        place: the header, for messages.
+        location: the header, for messages.
 
     Raises:
         InvalidArgumentError: the header has a name twice, or an input has no column.
@@ -152,10 +153,10 @@ def choose_columns(
     positions = {name: index for index, name in enumerate(header)}
     if len(positions) < len(header):
         twice = next(name for index, name in enumerate(header) if positions[name] != index)
-        raise InvalidArgumentError(f"{place}: the header has column {twice!r} twice")
+        raise InvalidArgumentError(f"{location}: the header has column {twice!r} twice")
     if chosen:
-        name, _ = only_input(specs, place)
-        indices = tuple(_column(positions, column, place) for column in chosen)
+        name, _ = only_input(specs, location)
+        indices = tuple(_column(positions, column, location) for column in chosen)
         return Columns(tuple(header), {name: indices}, {name} if len(chosen) > 1 else ())
     of_input: dict[str, tuple[int, ...]] = {}
     vectors = set()
@@ -170,7 +171,7 @@ def choose_columns(
             vectors |= {name} if len(header) > 1 else set()
         else:
             raise InvalidArgumentError(
-                f"{place}: no column is named {name!r}{suggest(name, header)}; "
+                f"{location}: no column is named {name!r}{suggest(name, header)}; "
                 f"the columns are {_listed(header)}"
             )
     return Columns(tuple(header), of_input, vectors)
@@ -183,29 +184,29 @@ class Cells:
     columns: Columns
     cells: Sequence[str]
 
-    def values(self, specs: Mapping[str, InputSpec], place: str) -> dict[str, Any]:
+    def values(self, specs: Mapping[str, InputSpec], location: str) -> dict[str, Any]:
         """Return the cells of each input."""
         if len(self.cells) != len(self.columns.names):
             raise InvalidArgumentError(
-                f"{place} has {len(self.cells)} columns, but the header has "
+                f"{location} has {len(self.cells)} columns, but the header has "
                 f"{len(self.columns.names)}"
             )
-        return {name: self._value(name, spec, place) for name, spec in specs.items()}
+        return {name: self._value(name, spec, location) for name, spec in specs.items()}
 
-    def _value(self, name: str, spec: InputSpec, place: str) -> Any:
+    def _value(self, name: str, spec: InputSpec, location: str) -> Any:
         indices = self.columns.of_input[name]
         cells = [self.cells[index] for index in indices]
         is_vector = name in self.columns.is_vector
         if spec.is_text:
             return cells if is_vector else cells[0]
         if not is_vector and cells[0].lstrip().startswith("["):
-            return JsonText(cells[0]).values({name: spec}, place)[name]
+            return JsonText(cells[0]).values({name: spec}, location)[name]
         for index, cell in zip(indices, cells, strict=True):
             if not cell.strip():
                 raise InvalidArgumentError(
-                    f"{place}: column {self.columns.names[index]!r} is empty, expected a number"
+                    f"{location}: column {self.columns.names[index]!r} is empty, expected a number"
                 )
-        numbers = _numbers(cells, place)
+        numbers = _numbers(cells, location)
         return [numbers] if is_vector and len(cells) == 1 else numbers
 
 
@@ -215,12 +216,12 @@ class Arrays:
 
     arrays: Mapping[str, np.ndarray[Any, Any]]
 
-    def values(self, specs: Mapping[str, InputSpec], place: str) -> dict[str, Any]:
+    def values(self, specs: Mapping[str, InputSpec], location: str) -> dict[str, Any]:
         """Return the array of each input."""
-        return {name: _member(self.arrays, name, place) for name in specs}
+        return {name: _member(self.arrays, name, location) for name in specs}
 
 
-def only_input(specs: Mapping[str, InputSpec], place: str) -> tuple[str, InputSpec]:
+def only_input(specs: Mapping[str, InputSpec], location: str) -> tuple[str, InputSpec]:
     """Return the model's only input, for a row that does not name inputs.
 
     Raises:
@@ -229,25 +230,25 @@ def only_input(specs: Mapping[str, InputSpec], place: str) -> tuple[str, InputSp
     if len(specs) == 1:
         return next(iter(specs.items()))
     error = InvalidArgumentError(
-        f"{place} does not name inputs, but the model has several: {_listed(specs)}"
+        f"{location} does not name inputs, but the model has several: {_listed(specs)}"
     )
     error.add_note("try: NAME=VALUE for those that are the same for all rows, or a .csv or .jsonl")
     raise error
 
 
-def _member(members: Mapping[str, Any], name: str, place: str) -> Any:
+def _member(members: Mapping[str, Any], name: str, location: str) -> Any:
     if name not in members:
         raise InvalidArgumentError(
-            f"{place} has no value for input {name!r}{suggest(name, members)}; "
+            f"{location} has no value for input {name!r}{suggest(name, members)}; "
             f"it has {_listed(members)}"
         )
     return members[name]
 
 
-def _column(positions: Mapping[str, int], name: str, place: str) -> int:
+def _column(positions: Mapping[str, int], name: str, location: str) -> int:
     if name not in positions:
         raise InvalidArgumentError(
-            f"{place}: there is no column {name!r}{suggest(name, positions)}; "
+            f"{location}: there is no column {name!r}{suggest(name, positions)}; "
             f"the columns are {_listed(positions)}"
         )
     return positions[name]
@@ -260,14 +261,16 @@ def _elements(positions: Mapping[str, int], name: str) -> tuple[int, ...]:
     return tuple(indices)
 
 
-def _numbers(words: Sequence[str], place: str) -> Any:
+def _numbers(words: Sequence[str], location: str) -> Any:
     """Return the only number, or a list of numbers."""
     try:
         numbers = [_number(word) for word in words]
     except ValueError as error:
-        raise InvalidArgumentError(f"{place} contains text that is not a number: {error}") from None
+        raise InvalidArgumentError(
+            f"{location} contains text that is not a number: {error}"
+        ) from None
     if not numbers:
-        raise InvalidArgumentError(f"{place} is empty, expected numbers")
+        raise InvalidArgumentError(f"{location} is empty, expected numbers")
     return numbers[0] if len(numbers) == 1 else numbers
 
 

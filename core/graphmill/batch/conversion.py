@@ -109,12 +109,12 @@ class RowConverter:
     def _values(self, row: Row) -> dict[str, Array]:
         if isinstance(row.content, OpError):
             raise row.content
-        place = row.place
-        values = row.content.values(self.row_specs, place)
-        return {name: self._array(name, values[name], place) for name in self._specs}
+        location = row.location
+        values = row.content.values(self.row_specs, location)
+        return {name: self._array(name, values[name], location) for name in self._specs}
 
-    def _array(self, name: str, value: Any, place: str) -> Array:
-        source = Source(name, "file", place)
+    def _array(self, name: str, value: Any, location: str) -> Array:
+        source = Source(name, "file", location)
         if isinstance(value, ImageBytes):
             array = image_array(source, value.data, self._specs[name], self._images)
             return array[0] if self.has_batch else array
@@ -132,8 +132,8 @@ def _check_shapes(values: dict[str, Array], others: list[dict[str, Array]], row:
         expected = others[0][name].shape
         if array.shape != expected:
             error = InvalidArgumentError(
-                f"{row.place}: input {name!r} has shape {list(array.shape)}, but the rows before "
-                f"it in its batch have {list(expected)}"
+                f"{row.location}: input {name!r} has shape {list(array.shape)}, but the rows "
+                f"before it in its batch have {list(expected)}"
             )
             error.add_note("try: --batch 1 (batch_size=1), or rows of equal shape; --resize")
             raise error

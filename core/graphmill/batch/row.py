@@ -1,4 +1,4 @@
-"""`Row`: one row of the inputs of a batch run, and its place in the files."""
+"""`Row`: one row of the inputs of a batch run, and its location in the files."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 class Content(Protocol):
     """The content of a file for one row; it is decoded when the row is converted."""
 
-    def values(self, specs: Mapping[str, InputSpec], place: str) -> dict[str, Any]:
+    def values(self, specs: Mapping[str, InputSpec], location: str) -> dict[str, Any]:
         """Return a value for each input in `specs`, which describe rows without batch dimension.
 
         Raises:
-            OpError: the content is damaged, or lacks an input; the message starts with `place`.
+            OpError: the content is damaged, or lacks an input; the message starts with `location`.
         """
 
 
@@ -42,7 +42,7 @@ class Row:
     position: int = 0
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """The file and line, as in `people.csv:17`."""
         if not self.file:
             return f"row {self.index + 1}"
@@ -59,5 +59,5 @@ class Failure:
     @property
     def text(self) -> str:
         """The error's message, with the file and line of the row."""
-        place, message = self.row.place, self.error.message
-        return message if message.startswith(place) else f"{place}: {message}"
+        location, message = self.row.location, self.error.message
+        return message if message.startswith(location) else f"{location}: {message}"

@@ -183,7 +183,7 @@ def _joined(parts: Sequence[Array]) -> Array:
 
 def _located(failure: Failure) -> OpError:
     """Return the error of a row, with a note that names the row unless the message does."""
-    error, place = failure.error, failure.row.place
-    if place not in error.message:
-        error.add_note(f"row: {place}")
+    error, location = failure.error, failure.row.location
+    if location not in error.message:
+        error.add_note(f"row: {location}")
     return error
