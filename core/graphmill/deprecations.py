@@ -115,6 +115,21 @@ def warn_renamed(old: str, new: str, stacklevel: int = 3) -> None:
     )
 
 
+def renamed_argument(options: dict[str, Any], old: str, new: str, value: Any) -> Any:
+    """Return the value of an argument that the caller may give by its old name, with a warning.
+
+    Args:
+        options: the other keyword arguments of the call; the old name is removed.
+        old: the old name of the argument.
+        new: its new name.
+        value: its value under the new name.
+    """
+    if old not in options:
+        return value
+    warn_renamed(f"the argument {old!r}", new, stacklevel=4)
+    return options.pop(old)
+
+
 def renamed_name(module: str, name: str) -> Any:
     """Return the module attribute that was once named `name`, with a warning.
 

@@ -50,7 +50,7 @@ class RowReader:
         specs: the inputs that rows feed, without their batch dimension.
         columns: the columns of tables that the only input takes; empty to choose by name.
         whole_files: whether a text file is one text, rather than one on each line.
-        tell: is called with remarks, such as on columns that no input takes.
+        on_note: is called with notes, such as on columns that no input takes.
 
     Raises (from `read`):
         OpError: a file cannot be opened.
@@ -62,12 +62,12 @@ class RowReader:
         columns: Sequence[str] = (),
         *,
         whole_files: bool = False,
-        tell: Callable[[str], None] | None = None,
+        on_note: Callable[[str], None] | None = None,
     ) -> None:
         self._specs = specs
         self._columns = columns
         self._whole_files = whole_files
-        self._tell = tell or (lambda _: None)
+        self._on_note = on_note or (lambda _: None)
         self._told: set[tuple[str, ...]] = set()
         self._formats: dict[str, Callable[[SourceFile], Parts]] = {
             "image": self._whole_file,
@@ -144,7 +144,7 @@ class RowReader:
         unused = tuple(columns.unused[:10])
         if unused and unused not in self._told:
             self._told.add(unused)
-            self._tell(f"{source.label}: no input takes these columns: {', '.join(unused)}")
+            self._on_note(f"{source.label}: no input takes these columns: {', '.join(unused)}")
         return columns
 
     def _records(self, source: SourceFile) -> Parts:

@@ -18,6 +18,7 @@ from graphmill.batch.share import Share, run_share
 from graphmill.batch.sources import STDIN, copy_stdin, find_sources
 from graphmill.batch.store import STDIN_COPY, ResultStore
 from graphmill.cli.model.input_threads import queue_runners_running
+from graphmill.deprecations import renamed_argument
 from graphmill.errors import (
     AlreadyExistsError,
     InvalidArgumentError,
@@ -86,7 +87,7 @@ def run(
     overwrite: bool = False,
     stdin_format: str | None = None,
     progress: Callable[[Progress], None] | None = None,
-    tell: Callable[[str], None] | None = None,
+    on_note: Callable[[str], None] | None = None,
     host: Host | None = None,
     **options: Any,
 ) -> Report:
@@ -106,7 +107,8 @@ def run(
         overwrite: whether files of an earlier run are replaced.
         stdin_format: what standard input holds: csv, jsonl, txt, tfrecord, or paths of files.
         progress: is called after each step.
-        tell: is called with remarks, and with a line for each row that fails.
+        on_note: is called with notes, such as on columns that no input takes, and with a line for
+            each row that fails.
         host: the host to run on; by default that of this process.
         options: `batch_size` (32), `keep_going`, `timeout`, `queue_runners`, `columns`,
             `whole_files`, `resize`, `pixels`, `signature`, `tags`, `fetches`, `device`, `executor`,
@@ -117,6 +119,7 @@ def run(
         FailedPreconditionError: the run to resume had other settings or inputs.
         OpError: a file cannot be read or written, or a row failed and `keep_going` is off.
     """
+    on_note = renamed_argument(options, "tell", "on_note", on_note)
     settings = _settings(model, options)
     if jobs < 1:
         raise InvalidArgumentError(f"jobs={jobs}: expected at least one process")
@@ -135,7 +138,7 @@ def run(
     try:
         store.write_constants(constants)
         resumed_rows = sum(stop - start for start, stop in store.done())
-        follower = _Follower(jobs, sources, resumed_rows, clock, progress, tell)
+        follower = _Follower(jobs, sources, resumed_rows, clock, progress, on_note)
         if jobs > 1:
             run_in_processes(jobs, settings, sources, target, follower.message)
         else:
@@ -156,7 +159,7 @@ def predict(
     *,
     each: AnyPath | Iterable[AnyPath] | None = None,
     inputs: Mapping[str, Any] | None = None,
-    tell: Callable[[str], None] | None = None,
+    on_note: Callable[[str], None] | None = None,
     host: Host | None = None,
     **options: Any,
 ) -> Iterator[Prediction]:
@@ -167,7 +170,7 @@ def predict(
         rows: values from Python: mappings by input, or values of the only input.
         each: files with rows, instead of `rows`; as for `run`.
         inputs: inputs that have the same value for all rows, as the model takes them.
-        tell: is called with remarks.
+        on_note: is called with notes, such as on columns that no input takes.
         host: the host to run on; by default that of this process.
         options: as for `run`; with `keep_going=True` a row that fails has an `error`.
 
@@ -176,12 +179,13 @@ def predict(
     """
     if (rows is None) == (each is None):
         raise InvalidArgumentError("pass either rows, or each with files, not both")
+    on_note = renamed_argument(options, "tell", "on_note", on_note)
     settings = _settings(model, options)
     constants = {name: _as_array(value) for name, value in (inputs or {}).items()}
     sources = [] if each is None else find_sources(files.as_path(item) for item in _listed(each))
     loaded = load(settings, _host(host))
     with loaded.session, queue_runners_running(loaded, is_on=settings.queue_runners):
-        prepared = prepare(settings, loaded, constants, tell or (lambda _: None))
+        prepared = prepare(settings, loaded, constants, on_note or (lambda _: None))
         read = prepared.reader.values(rows) if rows is not None else prepared.reader.read(sources)
         for result in prepared.runner.results(read):
             yield from _predictions(result)
@@ -197,25 +201,25 @@ class _Follower:
         resumed_rows: int,
         clock: Stopwatch,
         progress: Callable[[Progress], None] | None,
-        tell: Callable[[str], None] | None,
+        on_note: Callable[[str], None] | None,
     ) -> None:
         self._positions = [0] * jobs
         self._bytes = max(sum(source.size for source in sources), 1)
         self._resumed_rows = resumed_rows
         self._clock = clock
         self._progress = progress or (lambda _: None)
-        self._tell = tell or (lambda _: None)
+        self._on_note = on_note or (lambda _: None)
         self._rows = resumed_rows
         self._failures = 0
-        self._told: set[str] = set()
+        self._notes: set[str] = set()
 
     def message(self, job: int, message: Mapping[str, Any]) -> None:
         """Handle a message of a process."""
-        if "remark" in message:
-            self.tell(message["remark"])
+        if "note" in message:
+            self.note(message["note"])
             return
         for failure in message["failures"]:
-            self._tell(failure)
+            self._on_note(failure)
         self._positions[job] = message["position"]
         self._failures += len(message["failures"])
         self._rows += message["rows"] + len(message["failures"])
@@ -237,11 +241,11 @@ class _Follower:
             0, {"rows": len(result.rows), "failures": failures, "position": result.position}
         )
 
-    def tell(self, remark: str) -> None:
-        """Pass on a remark, once."""
-        if remark not in self._told:
-            self._told.add(remark)
-            self._tell(remark)
+    def note(self, text: str) -> None:
+        """Pass on a note, once."""
+        if text not in self._notes:
+            self._notes.add(text)
+            self._on_note(text)
 
 
 def _run_here(
@@ -254,7 +258,7 @@ def _run_here(
 ) -> None:
     model = load(settings, _host(host))
     with model.session, queue_runners_running(model, is_on=settings.queue_runners):
-        prepared = prepare(settings, model, constants, follower.tell)
+        prepared = prepare(settings, model, constants, follower.note)
         share = Share(0, 1, settings.batch_size, store.done())
         run_share(prepared, sources, share, store, follower.result)
 

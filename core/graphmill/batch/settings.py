@@ -103,7 +103,7 @@ def prepare(
     settings: BatchSettings,
     model: LoadedModel,
     constants: Mapping[str, Any],
-    tell: Callable[[str], None],
+    on_note: Callable[[str], None],
 ) -> Prepared:
     """Return the reader of rows and the runner of batches.
 
@@ -111,7 +111,7 @@ def prepare(
         settings: how rows are read and run.
         model: the model.
         constants: the inputs that are the same for all rows, as the model takes them.
-        tell: is called with remarks, each once.
+        on_note: is called with notes, each once.
 
     Raises:
         OpError: `constants` has an input that the model has not, or leaves none for the rows.
@@ -124,25 +124,25 @@ def prepare(
         error = InvalidArgumentError(f"{model.name} has no input that rows could feed")
         error.add_note("the values of inputs on the command line are the same for all rows")
         raise error
-    told: set[str] = set()
+    notes: set[str] = set()
 
-    def tell_once(remark: str) -> None:
-        if remark not in told:
-            told.add(remark)
-            tell(remark)
+    def note_once(text: str) -> None:
+        if text not in notes:
+            notes.add(text)
+            on_note(text)
 
-    def tell_pixels(remark: str) -> None:
-        # It names the image; all images of a run are scaled alike.
-        tell_once(f"the pixels of images are scaled {remark.partition(' are scaled ')[2]}")
+    def note_pixels(text: str) -> None:
+        # The text names the image; all images of a run are scaled alike.
+        note_once(f"the pixels of images are scaled {text.partition(' are scaled ')[2]}")
 
-    images = ImageOptions(resize=settings.resize, pixels=settings.pixels, tell=tell_pixels)
+    images = ImageOptions(resize=settings.resize, pixels=settings.pixels, on_note=note_pixels)
     values = {
         name: load_input(source, model.ports({*model.inputs, name})[name].spec(), images)
         for name, source in typed.items()
     }
     converter = RowConverter(specs, images)
     reader = RowReader(
-        converter.row_specs, settings.columns, whole_files=settings.whole_files, tell=tell_once
+        converter.row_specs, settings.columns, whole_files=settings.whole_files, on_note=note_once
     )
     runner = BatchRunner(
         model,

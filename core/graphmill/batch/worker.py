@@ -30,7 +30,7 @@ def main() -> int:
         model = load(settings, default_host(), threads_of_a_job(task["jobs"]))
         with model.session, queue_runners_running(model, is_on=settings.queue_runners):
             constants = store.read_constants()
-            prepared = prepare(settings, model, constants, lambda remark: _say(remark=remark))
+            prepared = prepare(settings, model, constants, lambda text: _say(note=text))
             run_share(prepared, sources, share, store, _report)
     except OpError as error:
         _say(error=_as_data(error))

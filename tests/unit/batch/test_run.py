@@ -53,11 +53,24 @@ def test_table_feeds_the_only_input(sums: str, table: Path, tmp_path: Path) -> N
 def test_columns_feed_inputs_by_name(products: str, tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     path.write_text("id,b,a\nu,2,3\nv,4,5\n")
-    remarks: list[str] = []
-    options = {"inputs": {"factor": np.float32(10)}, "tell": remarks.append}
+    notes: list[str] = []
+    options = {"inputs": {"factor": np.float32(10)}, "on_note": notes.append}
     batch.run(products, path, tmp_path / "out.csv", **options)  # type: ignore[arg-type]
     assert [row["product:0"] for row in rows_of(tmp_path / "out.csv")] == ["60.0", "200.0"]
-    assert remarks == [f"{path}: no input takes these columns: id"]
+    assert notes == [f"{path}: no input takes these columns: id"]
+
+
+def test_old_name_of_the_argument_for_notes_warns_and_works(products: str, tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("id,b,a\nu,2,3\n")
+    notes: list[str] = []
+    options = {"inputs": {"factor": np.float32(10)}, "tell": notes.append}
+    with pytest.warns(DeprecationWarning, match="'tell' is now 'on_note'") as caught:
+        batch.run(products, path, tmp_path / "out.csv", **options)  # type: ignore[arg-type]
+    assert caught[0].filename == __file__
+    with pytest.warns(DeprecationWarning, match="'tell' is now 'on_note'"):
+        list(batch.predict(products, each=path, **options))  # type: ignore[arg-type]
+    assert notes == [f"{path}: no input takes these columns: id"] * 2
 
 
 def test_chosen_columns_feed_the_only_input(sums: str, tmp_path: Path) -> None:
@@ -200,11 +213,11 @@ BAD = {
 def test_bad_rows_are_left_out_and_reported(sums: str, tmp_path: Path, line: str) -> None:
     path = tmp_path / "rows.csv"
     path.write_text(f"p,q,r\n1,2,3\n4,5,6\n{line}\n")
-    told: list[str] = []
-    report = batch.run(sums, path, tmp_path / "out.csv", keep_going=True, tell=told.append)
+    notes: list[str] = []
+    report = batch.run(sums, path, tmp_path / "out.csv", keep_going=True, on_note=notes.append)
     assert (report.rows, report.failures) == (2, 1)
-    assert f"{path}:4" in told[0]
-    assert BAD[line] in told[0]
+    assert f"{path}:4" in notes[0]
+    assert BAD[line] in notes[0]
     rows = rows_of(tmp_path / "out.csv")
     assert BAD[line] in rows[2]["error"]
     assert [row["error"] for row in rows[:2]] == ["", ""]
@@ -225,10 +238,10 @@ def test_file_with_a_bad_header_is_one_failed_row(
     bad.write_bytes(content)
     (tmp_path / "b.csv").write_text("p,q,r\n1,2,3\n")
     files_ = [bad, tmp_path / "b.csv"]
-    told: list[str] = []
-    report = batch.run(sums, files_, tmp_path / "out.csv", keep_going=True, tell=told.append)
+    notes: list[str] = []
+    report = batch.run(sums, files_, tmp_path / "out.csv", keep_going=True, on_note=notes.append)
     assert (report.rows, report.failures) == (1, 1)
-    assert told[0].startswith(f"{bad}{message}")
+    assert notes[0].startswith(f"{bad}{message}")
     with pytest.raises(errors.InvalidArgumentError, match=message):
         batch.run(sums, files_, tmp_path / "other.csv")
 
@@ -239,11 +252,11 @@ def test_row_that_fails_in_the_graph_is_found(checked: str, tmp_path: Path) -> N
     with pytest.raises(errors.InvalidArgumentError) as caught:
         batch.run(checked, path, tmp_path / "out.csv")
     assert any(f"{path}:15" in note for note in caught.value.__notes__)
-    told: list[str] = []
+    notes: list[str] = []
     batch.run(
-        checked, path, tmp_path / "out.csv", keep_going=True, tell=told.append, overwrite=True
+        checked, path, tmp_path / "out.csv", keep_going=True, on_note=notes.append, overwrite=True
     )
-    assert [line.partition(" ")[0] for line in told] == [f"{path}:15:"]
+    assert [line.partition(" ")[0] for line in notes] == [f"{path}:15:"]
     values = [row["root:0"] for row in rows_of(tmp_path / "out.csv")]
     assert values == ["" if i == 13 else str(float(i)) for i in range(40)]
 

@@ -216,7 +216,7 @@ def _values(loaded: LoadedModel, inputs: tuple[str, ...]) -> dict[str, Any]:
 
     notes: list[str] = []
     sources = input_args.unique(input_args.parse_short(inputs))
-    values = loaded.read(sources, ImageOptions(tell=notes.append))
+    values = loaded.read(sources, ImageOptions(on_note=notes.append))
     for note in notes:
         click.echo(f"graphmill: {note}", err=True)
     ports = loaded.ports(values)

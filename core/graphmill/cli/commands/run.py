@@ -195,7 +195,7 @@ def run(
         loaded = load(model, host, tags=tags, signature=signature, fetches=fetches, config=config)
     targets = _targets(loaded.outputs, outdir, overwrite=overwrite)
     notes: list[str] = []
-    images = ImageOptions(resize=resize, pixels=pixels or "", tell=notes.append)
+    images = ImageOptions(resize=resize, pixels=pixels or "", on_note=notes.append)
     values = loaded.read(sources, images)
     for note in () if settings.as_json else notes:
         click.echo(f"graphmill: {note}", err=True)

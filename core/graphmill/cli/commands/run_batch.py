@@ -130,7 +130,7 @@ def run_batch(
                 columns=tuple(columns.split(",")) if columns else (),
                 whole_files=options["whole_files"],
                 progress=display.follow,
-                tell=display.tell,
+                on_note=display.note,
                 host=host,
                 **run_options,
             )
@@ -156,8 +156,8 @@ class _Display:
         """Return the progress as lines; called by the thread of the display."""
         return [] if self._progress is None else [str(self._progress)]
 
-    def tell(self, line: str) -> None:
-        """Show a remark, or a row that failed."""
+    def note(self, line: str) -> None:
+        """Show a note, or a row that failed."""
         self._lines += 1
         if self._lines <= _MAX_LINES:
             click.echo(f"graphmill: {line}", err=True)

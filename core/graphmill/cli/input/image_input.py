@@ -33,12 +33,12 @@ class ImageOptions:
         resize: whether they are scaled to the size of the input.
         pixels: a name of `PIXEL_RANGES`; "" for 0..1 if the input has floats, and for the values of
             the file if it has integers.
-        tell: is called with a line that says how the pixels of an image were scaled.
+        on_note: is called with a line that says how the pixels of an image were scaled.
     """
 
     resize: bool = False
     pixels: str = ""
-    tell: Callable[[str], None] | None = None
+    on_note: Callable[[str], None] | None = None
 
 
 def image_array(
@@ -113,9 +113,9 @@ def _scaled(image: Array, source: Source, spec: InputSpec, options: ImageOptions
             )
         return image.astype(target.as_numpy_dtype)
     name = options.pixels or _DEFAULT_RANGE
-    if options.tell is not None:
+    if options.on_note is not None:
         others = "" if options.pixels else "; --pixels chooses 0..255 or -1..1"
-        options.tell(f"the pixels of {source.text} are scaled to {name}{others}")
+        options.on_note(f"the pixels of {source.text} are scaled to {name}{others}")
     low, high = PIXEL_RANGES[name]
     dtype = target.as_numpy_dtype
     scale = np.asarray((high - low) / white, dtype)

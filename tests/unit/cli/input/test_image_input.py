@@ -46,7 +46,7 @@ def test_pixels_have_the_range_that_is_asked_for(
     image[0, 0] = np.iinfo(dtype).max
     Image.fromarray(image).save(tmp_path / "x.png")
     notes: list[str] = []
-    options = ImageOptions(pixels=pixels, tell=notes.append)
+    options = ImageOptions(pixels=pixels, on_note=notes.append)
     array = load(Source("image", "file", str(tmp_path / "x.png")), GREY, options)
     assert (array.min(), array[0, 0, 0, 0]) == pytest.approx((low, high))
     assert array.dtype == np.float32
@@ -58,7 +58,7 @@ def test_pixels_have_the_range_that_is_asked_for(
 def test_pixels_of_integers_cannot_be_fractions(grey: Source) -> None:
     spec = InputSpec("image", dtypes.uint8, (-1, 8, 8, 1))
     notes: list[str] = []
-    load(grey, spec, ImageOptions(pixels="0..255", tell=notes.append))
+    load(grey, spec, ImageOptions(pixels="0..255", on_note=notes.append))
     assert notes == []
     with pytest.raises(errors.InvalidArgumentError, match=r"cannot have pixels in -1\.\.1"):
         load(grey, spec, ImageOptions(pixels="-1..1"))
