@@ -51,12 +51,12 @@ EFFECTS: dict[str, Callable[[Host], bool]] = {
     "graphmill_register_passes": lambda host: (
         host.passes.schedule("drop_asserts").phase == "PRE_PLACEMENT"
     ),
-    "graphmill_register_transports": lambda host: "carrier" in host.transports,
+    "graphmill_register_transports": lambda host: "rdma" in host.transports,
     "graphmill_register_variants": lambda host: "Downstream>Pair" in host.variants,
-    "graphmill_register_session_factories": lambda host: "pigeon" in host.session_factories,
-    "graphmill_register_servers": lambda host: "pigeon" in host.servers,
-    "graphmill_register_commands": lambda host: "weigh" in host.commands,
-    "graphmill_register_exporters": lambda host: "poem" in host.exporters,
+    "graphmill_register_session_factories": lambda host: "quic" in host.session_factories,
+    "graphmill_register_servers": lambda host: "quic" in host.servers,
+    "graphmill_register_commands": lambda host: "model-size" in host.commands,
+    "graphmill_register_exporters": lambda host: "openvino" in host.exporters,
     "graphmill_register_conversions": lambda host: "Downstream>Twice" in host.conversions("onnx"),
 }
 

@@ -201,7 +201,7 @@ def graphmill_register_transports(transports: Registrar[Transport]) -> None:
 
         @graphmill.hookimpl
         def graphmill_register_transports(transports):
-            transports.add("carrier", "downstream.transport:CarrierTransport")
+            transports.add("rdma", "downstream.transport:RdmaTransport")
     """
 
 
@@ -238,7 +238,7 @@ def graphmill_register_session_factories(session_factories: Registrar[SessionFac
 
         @graphmill.hookimpl
         def graphmill_register_session_factories(session_factories):
-            session_factories.add("pigeon", "downstream.session:PigeonSessionFactory")
+            session_factories.add("quic", "downstream.session:QuicSessionFactory")
     """
 
 
@@ -256,7 +256,7 @@ def graphmill_register_servers(servers: Registrar[ServerFactory]) -> None:
 
         @graphmill.hookimpl
         def graphmill_register_servers(servers):
-            servers.add("pigeon", "downstream.server:PigeonServerFactory")
+            servers.add("quic", "downstream.server:QuicServerFactory")
     """
 
 
@@ -273,7 +273,7 @@ def graphmill_register_commands(commands: Registrar[object]) -> None:
 
         @graphmill.hookimpl
         def graphmill_register_commands(commands):
-            commands.add("weigh", "downstream.cli:weigh")
+            commands.add("model-size", "downstream.cli:model_size")
     """
 
 
@@ -291,7 +291,7 @@ def graphmill_register_exporters(exporters: Registrar[object]) -> None:
 
         @graphmill.hookimpl
         def graphmill_register_exporters(exporters):
-            exporters.add("poem", "downstream.poem:write_poem")
+            exporters.add("openvino", "downstream.openvino:to_openvino")
     """
 
 

@@ -71,7 +71,7 @@ class Recorded(ServerInterface):
 
     @property
     def target(self) -> str:
-        return "pigeon://here"
+        return "quic://here"
 
     def start(self) -> None:
         self.calls.append("start")
@@ -97,24 +97,24 @@ class RecordingFactory(ServerFactory):
 
     @hookimpl
     def graphmill_register_servers(self, servers: Any) -> None:
-        servers.add("pigeon", self)
+        servers.add("quic", self)
 
 
 def test_the_server_of_the_protocol_is_started_and_stopped() -> None:
     factory = RecordingFactory()
     host = Host([factory], load_entry_points=False)
-    with Server(protocol="pigeon", host=host) as server:
-        assert server.target == "pigeon://here"
+    with Server(protocol="quic", host=host) as server:
+        assert server.target == "quic://here"
         assert server.server_def.job_name == "localhost"
     server.stop(2.0)
     server.join()
-    assert factory.server.calls == ["pigeon", "start", ("stop", None), ("stop", 2.0), "join"]
+    assert factory.server.calls == ["quic", "start", ("stop", None), ("stop", 2.0), "join"]
 
 
 def test_a_server_can_be_started_later() -> None:
     factory = RecordingFactory()
-    Server(protocol="pigeon", host=Host([factory], load_entry_points=False), start=False)
-    assert factory.server.calls == ["pigeon"]
+    Server(protocol="quic", host=Host([factory], load_entry_points=False), start=False)
+    assert factory.server.calls == ["quic"]
 
 
 def test_an_unknown_protocol_is_refused() -> None:
@@ -126,7 +126,7 @@ def test_server_follows_its_resolver() -> None:
     factory = RecordingFactory()
     host = Host([factory], load_entry_points=False)
     resolver = SimpleClusterResolver({"worker": ["a:1", "b:1"]}, "worker", 0)
-    with Server(resolver, protocol="pigeon", host=host) as server:
+    with Server(resolver, protocol="quic", host=host) as server:
         assert (server.server_def.job_name, server.server_def.task_index) == ("worker", 0)
         resolver.update({"worker": ["a:1", "b:2"]})
         assert dict(server.server_def.cluster.job[0].tasks) == {0: "a:1", 1: "b:2"}
@@ -134,7 +134,7 @@ def test_server_follows_its_resolver() -> None:
     resolver.update({"worker": ["a:1", "b:3"]})  # the server has been stopped
     task = "/job:worker/replica:0/task:1"
     assert factory.server.calls == [
-        "pigeon",
+        "quic",
         "start",
         ({"worker": {0: "a:1", 1: "b:2"}}, [task]),
         ({"worker": {0: "a:1", 1: "b:2"}}, [task]),
@@ -144,7 +144,7 @@ def test_server_follows_its_resolver() -> None:
 
 def test_a_server_stays_in_its_cluster() -> None:
     host = Host([RecordingFactory()], load_entry_points=False)
-    server = Server({"worker": ["a:1", "b:1"]}, "worker", 1, protocol="pigeon", host=host)
+    server = Server({"worker": ["a:1", "b:1"]}, "worker", 1, protocol="quic", host=host)
     with pytest.raises(InvalidArgumentError, match="no task 1 of job 'worker'"):
         server.update_cluster({"worker": ["a:1"]})
 

@@ -57,7 +57,7 @@ def graphmill_register_passes(passes):
 
 @graphmill.hookimpl
 def graphmill_register_transports(transports):
-    transports.add("carrier", "fake_downstream.extras:CarrierTransport")
+    transports.add("rdma", "fake_downstream.extras:RdmaTransport")
 
 
 @graphmill.hookimpl
@@ -67,28 +67,28 @@ def graphmill_register_variants(variants):
 
 @graphmill.hookimpl
 def graphmill_register_session_factories(session_factories):
-    session_factories.add("pigeon", "fake_downstream.extras:PigeonSessionFactory")
+    session_factories.add("quic", "fake_downstream.extras:QuicSessionFactory")
 
 
 @graphmill.hookimpl
 def graphmill_register_servers(servers):
-    servers.add("pigeon", "fake_downstream.extras:PigeonServerFactory")
+    servers.add("quic", "fake_downstream.extras:QuicServerFactory")
 
 
 @graphmill.hookimpl
 def graphmill_register_commands(commands):
-    commands.add("weigh", "fake_downstream.extras:weigh")
+    commands.add("model-size", "fake_downstream.extras:model_size")
 
 
 @graphmill.hookimpl
 def graphmill_register_exporters(exporters):
-    exporters.add("poem", "fake_downstream.extras:weigh")
+    exporters.add("openvino", "fake_downstream.extras:model_size")
 
 
 @graphmill.hookimpl
 def graphmill_register_conversions(target, conversions):
     if target == "onnx":
-        conversions.add("Downstream>Twice", "fake_downstream.extras:weigh")
+        conversions.add("Downstream>Twice", "fake_downstream.extras:model_size")
 
 
 @graphmill.hookimpl

@@ -12,7 +12,7 @@ def say_hello(graph, options):
     fake_downstream.SEEN.append(("hello", sorted(node.name for node in graph)))
 
 
-class CarrierTransport(Transport):
+class RdmaTransport(Transport):
     def new_rendezvous(self, step_id):
         fake_downstream.SEEN.append(("carried", step_id))
         return IntraProcessRendezvous()
@@ -21,20 +21,20 @@ class CarrierTransport(Transport):
 PAIR_CODEC = VariantCodec(tuple, lambda pair: VariantData(b"", pair, ()), lambda data: data.tensors)
 
 
-def weigh():
+def model_size():
     return "heavy"
 
 
-class PigeonSessionFactory(SessionFactory):
+class QuicSessionFactory(SessionFactory):
     def new_session(self, target, config, host):
         fake_downstream.SEEN.append(("session", target))
-        raise UnavailableError(f"no pigeon flies to {target}")
+        raise UnavailableError(f"{target} cannot be reached")
 
     def reset(self, target, containers, config, host):
         fake_downstream.SEEN.append(("reset", target))
 
 
-class PigeonServerFactory(ServerFactory):
+class QuicServerFactory(ServerFactory):
     def new_server(self, server_def, host):
         fake_downstream.SEEN.append(("server", server_def.job_name))
-        raise UnavailableError("all pigeons are away")
+        raise UnavailableError("the port is in use")
