@@ -4,9 +4,9 @@
     python tools/fuzz_nightly.py --seconds 600 --only graph_def --only image
 
 A target runs in batches, each in a process of its own with lowest priority, so that a crash or a
-hang is a find, too: guided by coverage where atheris is installed, else with new seeds for the
-mutator of `tests/fuzz/harness.py`. Finds are written to `tests/fuzz/corpus/NAME`. It exits with 1
-if there is one.
+hang is a finding, too: guided by coverage where atheris is installed, else with new seeds for the
+mutator of `tests/fuzz/harness.py`. Findings are written to `tests/fuzz/corpus/NAME`. It exits with
+1 if there is one.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ _SCROLL: Final = """new Promise((done) => {
 
 
 def nested_loops() -> graphmill.Graph:
-    """Return two nested loops whose inner one takes the root of a negative number at last."""
+    """Return two nested loops; the inner one finally takes the root of a negative number."""
     graph = graphmill.Graph()
     with graph.as_default():
         x = graph.placeholder("float32", [], name="x")

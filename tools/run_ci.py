@@ -14,8 +14,8 @@ JAX's compiled programs. Tests marked `divided` take half of the time and depend
 versions of Python and of dependencies; they are divided among the runs of the test command, so that
 each runs once in total (tests/shares.py). There are as many runs at a time as cores, the longest
 first. The output of a run is written to a log, which is printed when the run ends. At the end the
-tool prints a table of all runs, the ends of the logs of those that failed (whoever keeps only the
-end of a long output needs them), and on the last line the total number of tests.
+tool prints a table of all runs, the ends of the logs of those that failed (for systems that keep
+only the end of a long output), and on the last line the total number of tests.
 """
 
 from __future__ import annotations

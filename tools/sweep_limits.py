@@ -236,7 +236,7 @@ def _forward(stream: Any, lines: queue.Queue[str]) -> None:
 def child() -> int:
     """Run instances that are read from the standard input."""
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what kernels print is no answer
+    os.dup2(2, 1)  # the output of kernels must not mix with the answers
     cases = {case.id: case for case in load_cases()}
     for name in ("scipy.special", "scipy.stats.qmc", "jax.numpy"):  # imports are not what is timed
         with contextlib.suppress(ImportError):

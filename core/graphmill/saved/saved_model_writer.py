@@ -48,7 +48,7 @@ def build_signature_def(
 
     Args:
         inputs, outputs: the tensors by the names that callers use.
-        method_name: what TensorFlow Serving takes it for; by default its Predict method.
+        method_name: the method of TensorFlow Serving that it serves; by default Predict.
 
     Raises:
         InvalidArgumentError: there are no outputs, or one is not a tensor.

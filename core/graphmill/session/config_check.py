@@ -1,6 +1,6 @@
 """Reject settings that would change results, but that graphmill does not support.
 
-What every other field of the configuration does stands in docs/reference/config-fields.md.
+docs/reference/config-fields.md describes the effect of every other field.
 """
 
 from __future__ import annotations

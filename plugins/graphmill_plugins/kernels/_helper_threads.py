@@ -115,7 +115,7 @@ class Helpers:
         if idle is None:
             idle = self._start()
         job = _Job(pieces)
-        # The limit changes who computes a piece, never what a piece is, and so no result.
+        # The limit changes which thread computes a piece, never the pieces, and so no result.
         for _ in range(min(len(pieces), self._max_threads()) - 1):
             try:
                 helper = idle.pop()

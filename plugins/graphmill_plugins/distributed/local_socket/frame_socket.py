@@ -114,7 +114,7 @@ class FrameSocket:
                 for frame in reader.feed(data):
                     self._on_frame(frame)
         except (OSError, InvalidArgumentError):
-            pass  # an end as well: a peer that writes nonsense is not heard any longer
+            pass  # a malformed frame ends the connection as well
         finally:
             self.close()
             self._on_end()

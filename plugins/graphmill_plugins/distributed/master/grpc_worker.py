@@ -172,7 +172,7 @@ class GrpcWorker(WorkerInterface):
             else:
                 done(result, None)
 
-        # A task that is about to start is waited for by whoever asks for its devices.
+        # With `waits`, the task may not have started yet, so its silence is no failure.
         return self._connection.start(name, data, finished, waits=waits, is_watched=not waits)
 
 

@@ -59,9 +59,9 @@ class StatusService:
 
         Returns:
             `task`, `state` ("serving" or "draining"), `software`, `process`, `uptime_seconds`,
-            `devices` (name, type, memory limit in bytes, incarnation), counts by name,
-            `cluster` (address by task), and `last_heartbeats` (for each other task, how many
-            seconds ago this one heard of it; None for never).
+            `devices` (name, type, memory limit in bytes, incarnation), counts by name, `cluster`
+            (address by task), and `last_heartbeats` (for each other task, the seconds since its
+            last message; None for no message).
         """
         now = time.time()
         heard = self._cluster.last_heartbeats().items()

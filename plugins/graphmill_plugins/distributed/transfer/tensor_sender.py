@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from graphmill_plugins.distributed.transfer.counters import TransferCounters
     from graphmill_plugins.distributed.transfer.settings import TransferSettings
 
-_DEAD: Final = np.zeros((0,), np.float32)  # stands where a tensor has to be
+_DEAD: Final = np.zeros((0,), np.float32)  # the value in the message of a dead tensor
 
 
 class TensorSender:

@@ -70,9 +70,9 @@ class WorkerService:
         slots: for the steps that run.
 
     Attributes:
-        worker: what carries the calls out.
+        worker: executes the calls.
         sender: gives tensors to other tasks.
-        transfers: how many tensors and bytes went which way.
+        transfers: counts the tensors and bytes that were sent and received, by kind of transfer.
 
     Raises:
         InvalidArgumentError: a setting of the config is unknown or out of range.

@@ -46,7 +46,7 @@ def multi_hot(
 def _counts(xp: ArrayNamespace, rows: Value, depth: int) -> Value:
     """Return an array (rows, depth) of how often each index in range occurs in a row."""
     count = rows.shape[0]
-    # What is out of range is counted in an extra column, which is dropped.
+    # Indices out of range are counted in an extra column, which is dropped.
     bins = xp.where((rows >= 0) & (rows < depth), rows, depth)
     bins = bins + np.arange(count, dtype=np.int64)[:, None] * (depth + 1)
     size = count * (depth + 1)

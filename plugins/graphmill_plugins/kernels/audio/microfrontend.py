@@ -1,9 +1,8 @@
 """AudioMicrofrontend: filterbank features of 16-bit audio, in fixed-point arithmetic.
 
-Each frame of samples is windowed and transformed; the energies of frequencies are summed up in
-channels, of which the noise is subtracted, the gain controlled and the logarithm taken. All
-stages are integer arithmetic, so the results are TensorFlow's bit for bit.
-
+Each frame of samples is windowed and transformed. The energies of its frequencies are summed into
+channels; then noise is subtracted, the gain is controlled, and the logarithm is taken. All stages
+are integer arithmetic, so the results are TensorFlow's bit for bit.
 Semantics: tensorflow/lite/experimental/microfrontend: ops/audio_microfrontend_op.cc and lib.
 """
 
@@ -126,7 +125,7 @@ def _mel(hertz: Any) -> Any:
 
 
 class _Filterbank:
-    """The weights by which the energies of frequencies count in two neighbouring channels.
+    """The weights with which each frequency's energy is added to two neighbouring channels.
 
     Args:
         attrs: those of the node.
@@ -270,7 +269,7 @@ class _Frontend:
         return np.minimum(self._scaled(rows), _MOST).astype(np.int64)
 
     def _amplitudes(self, windowed: Any) -> Any:
-        """Return those of the channels; each frame is scaled up for the transform."""
+        """Return the amplitudes of the channels; each frame is scaled up for the transform."""
         loudest = np.max(np.abs(windowed.astype(np.int16)), axis=1, initial=0)
         shift = 15 - _bit_length(loudest)[:, None]
         padding = self._length - self._attrs.size
@@ -295,7 +294,7 @@ class _Frontend:
 
 
 def _stacked(features: Any, attrs: _Attrs) -> Any:
-    """Return each frame with its neighbours, of which there are copies or zeros at the ends."""
+    """Return each frame joined with its neighbours; beyond the ends, these are copies or zeros."""
     anchors = np.arange(0, len(features), attrs.frame_stride)[:, None]
     neighbours = anchors + np.arange(-attrs.left_context, attrs.right_context + 1)
     width = neighbours.shape[1] * attrs.num_channels

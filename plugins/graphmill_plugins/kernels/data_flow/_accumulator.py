@@ -191,7 +191,7 @@ class SparseAccumulator(Accumulator):
                 f"Shape mismatch: index {int(indices.max())} of a row exceeds the {static_rows} "
                 f"rows of shape {shape_text(self.shape)}"
             )
-        rows = self.shape[1:] if self.shape else None  # of a scalar no rows are checked
+        rows = self.shape[1:] if self.shape else None  # a scalar has no rows to check
         if self._count:
             rows = self._values.shape[1:]
         if not is_compatible(rows, values.shape[1:]):

@@ -35,7 +35,7 @@ class Area(Store):
     """A staging area with limits on its number of elements and bytes; 0 means no limit.
 
     Attributes:
-        component_count: the number of components of an element, as the first node has it.
+        component_count: the number of components of an element, as the first node declares it.
         queue: the elements of a `Stage`.
         elements: the complete elements of a map, by key.
         partial: the incomplete elements of a map, by key: components by index.

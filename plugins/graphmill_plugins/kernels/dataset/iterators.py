@@ -73,7 +73,7 @@ class IteratorPosition(NamedTuple):
 
     Attributes:
         num_taken: the number of elements and errors that were taken.
-        seeds: those that it has drawn, which the restored iterator would otherwise draw anew.
+        seeds: those that it has drawn; a restored iterator uses them and draws no new ones.
     """
 
     num_taken: int

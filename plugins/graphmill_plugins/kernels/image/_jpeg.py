@@ -1,8 +1,8 @@
 """Decode a JPEG with libjpeg's options that TensorFlow uses.
 
-TensorFlow computes the cosine transform fast by default, and smooths subsampled colours. Pillow
-computes it accurately, and smooths them, or, for drafts, does neither. So one of the two modes is
-TensorFlow's, unless colours are subsampled and either is wanted without the other.
+TensorFlow computes the cosine transform fast by default, and smooths subsampled colours. Pillow has
+two modes: by default it computes the transform accurately and smooths colours; for drafts it does
+neither. Where both attrs apply and select different modes, the smoothing decides.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """NumPy's LAPACK functions, without BLAS threads for matrices of moderate size.
 
-OpenBLAS's threads spin while they wait for each other (decision 0012). LAPACK calls BLAS many
-times for one matrix, and a matrix of 100 rows takes 0.2 ms: as soon as anything else wants the
-processors, it takes 30 to 300 ms with them. Large matrices gain from the threads. The matrices of
-a stack are independent, so large stacks are split over helper threads.
+OpenBLAS's threads spin while they wait for each other (decision 0012). LAPACK calls BLAS many times
+for one matrix. A matrix of 100 rows takes 0.2 ms without these threads, and 30 to 300 ms with them
+as soon as other threads use the processors. Large matrices gain from the threads. The matrices of a
+stack are independent, so large stacks are split over helper threads.
 """
 
 from __future__ import annotations

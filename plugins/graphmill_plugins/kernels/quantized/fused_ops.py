@@ -204,8 +204,9 @@ class _Product:
     ) -> Value:
         """Return the bias as floats.
 
-        An integer bias includes what follows from a shifted range. Without one, TensorFlow divides
-        it by the scale of the first channel, and does not multiply it.
+        An integer bias already includes the effect of a shifted range. For a range that is not
+        shifted, it is divided by the first channel's scale, as in TensorFlow, instead of multiplied
+        by the scale of each channel.
         """
         if bias.shape != b.shape[-1:]:
             raise InvalidArgumentError(

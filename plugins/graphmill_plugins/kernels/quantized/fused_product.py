@@ -73,7 +73,7 @@ def _floats(
         inputs: both matrices and the bias.
         ends: the ends of their ranges.
         is_shifted: whether the smallest value of `a` stands for the start of its range, and not
-            for 0. An integer bias includes what follows from that.
+            for 0. An integer bias already includes the effect of that shift.
     """
     a, b, bias = inputs
     low, high, *weight_ends = ends[:4]

@@ -50,7 +50,7 @@ def sparse_matrix_sparse_cholesky(
 
     Raises:
         InvalidArgumentError: the variant holds no CSR matrix of the type, shapes do not fit, the
-            permutation is none, or a matrix is not positive definite.
+            permutation is invalid, or a matrix is not positive definite.
     """
     matrix = csr_matrix(input, type)
     orders = _orders(matrix, permutation)

@@ -43,8 +43,8 @@ def sparse_cross_hashed(
     """Cross columns, and return the bucket of each combination, or its hash without buckets.
 
     Raises:
-        InvalidArgumentError: `salt` does not have two elements, a scalar input is none, or the
-            parts of a sparse input do not match.
+        InvalidArgumentError: `salt` does not have two elements, a scalar input is not a scalar, or
+            the parts of a sparse input do not match.
     """
     if salt.shape != (2,):
         raise InvalidArgumentError(f"salt must have shape [2], got {shape_text(salt.shape)}")

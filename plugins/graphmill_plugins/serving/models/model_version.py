@@ -80,7 +80,7 @@ class ModelVersion:
         self._executor: ThreadPoolExecutor | None = None
 
     def load(self) -> tuple[SavedModel, int]:
-        """Load the model, and run its warm-up requests; return it and how many there were.
+        """Load the model and run its warm-up requests; return the model and their number.
 
         Raises:
             OpError: that failed.

@@ -37,14 +37,15 @@ class ServedSignature:
     Args:
         model: the model.
         name: the key of the signature.
-        timeout_seconds: how long a call may take that waits for something else than processors.
+        timeout_seconds: the time limit of a call that may block on something other than
+            computation.
         host: has the kernels.
 
     Attributes:
         name: the key of the signature.
-        method_name: its method in the model, as "tensorflow/serving/predict".
+        method_name: its method in the model, such as "tensorflow/serving/predict".
         inputs, outputs: the tensors by name; sorted.
-        may_wait: whether a call may wait for something else than processors.
+        may_wait: whether a call may block on something other than computation, such as a queue.
 
     Threads: any may call it; `_lock` guards the callables.
 

@@ -1,4 +1,4 @@
-"""Run the requests that a model brings along, before it serves others.
+"""Run the warm-up requests in a model's folder before the model serves clients.
 
 Semantics: saved_model_warmup.cc of tensorflow_serving/servables/tensorflow.
 """

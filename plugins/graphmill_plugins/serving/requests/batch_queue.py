@@ -95,7 +95,7 @@ class BatchQueue:
         options: the sizes and waits.
         executor: has at least `options.num_threads` threads.
         on_batch: is called with the number of rows of each batch that ran.
-        may_wait: whether a run may wait for something else than processors.
+        may_wait: whether a run may block on something other than computation, such as a queue.
 
     Threads: all methods are for the thread of the event loop.
     """
@@ -139,7 +139,7 @@ class BatchQueue:
 
         Raises:
             ResourceExhaustedError: too many requests wait.
-            DeadlineExceededError: the outputs were not there in time.
+            DeadlineExceededError: the outputs were not ready in time.
             UnavailableError: the queue was closed.
             OpError: the signature failed.
         """
@@ -275,7 +275,7 @@ class BatchQueue:
         except BaseException as error:  # noqa: BLE001 - the requests wait for it
             results = [error] * len(batch)
         seconds = time.perf_counter() - started
-        # Other processes can only make a run longer: the shortest of late is the model's own.
+        # Other processes only lengthen a run, so the shortest recent run is the model's own time.
         self._run_seconds = min(seconds, self._run_seconds * _GROWTH)
         return results
 

@@ -1,4 +1,4 @@
-"""The texts of errors that a server answers."""
+"""Bound the texts of errors in responses."""
 
 from __future__ import annotations
 

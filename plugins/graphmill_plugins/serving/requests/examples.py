@@ -29,7 +29,7 @@ OUTPUTS: Final = "outputs"
 def serialized_examples(given: proto.Input) -> NDArray[np.object_]:
     """Return the examples of a request as a vector of bytes.
 
-    The features of a context are those of each example that has not its own.
+    The features of a context are added to each example that lacks them.
 
     Raises:
         InvalidArgumentError: there is none.

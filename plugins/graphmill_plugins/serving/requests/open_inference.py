@@ -45,7 +45,7 @@ class TensorMetadata(NamedTuple):
 
     Attributes:
         name: its name in the signature.
-        datatype: its type in the protocol, as "FP32".
+        datatype: its type in the protocol, such as "FP32".
         shape: its shape, -1 for a dimension of any size.
     """
 

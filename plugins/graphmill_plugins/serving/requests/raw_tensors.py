@@ -1,6 +1,7 @@
 """Tensors as bytes in the Open Inference Protocol: raw contents over gRPC, binary data over HTTP.
 
-Numbers are little-endian, in row-major order. Each element of BYTES follows its length, four bytes.
+Numbers are little-endian, in row-major order. Each element of BYTES is preceded by its length in
+four bytes.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def dtype_of(array: NDArray[Any]) -> DType:
 
 
 def object_vector(values: list[bytes]) -> NDArray[np.object_]:
-    """Return a vector of bytes, which keep their zeros at the end."""
+    """Return a vector of bytes objects; trailing zero bytes are preserved."""
     array = np.empty(len(values), object)
     array[:] = values
     return array

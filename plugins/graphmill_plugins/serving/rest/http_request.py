@@ -17,7 +17,7 @@ class HttpRequest(NamedTuple):
         model: the name of the model in its path; "" for none.
         version: the version in its path.
         label: the label of a version in its path.
-        verb: what is asked for, as "predict".
+        verb: the method of the API, such as "predict".
         body: its body.
         json_length: how many bytes of the body are JSON, before binary data; None for all.
     """

@@ -59,7 +59,7 @@ class HttpServer:
         """Refuse new connections; requests in progress may take `grace` seconds."""
         if self._serving is None:
             return
-        # A grace of 0 would mean none at all to uvicorn: its least is a second.
+        # With 0, uvicorn would cancel requests at once; a second suffices to answer them.
         self._config.timeout_graceful_shutdown = max(1, round(grace))
         self._server.should_exit = True
         with contextlib.suppress(asyncio.CancelledError):

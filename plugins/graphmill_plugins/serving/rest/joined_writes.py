@@ -16,7 +16,7 @@ class JoinedWrites:
     application sends both at once.
 
     Args:
-        transport: what sends; all other methods are its own.
+        transport: the transport to wrap, which also provides all other methods.
     """
 
     def __init__(self, transport: asyncio.Transport) -> None:

@@ -1,8 +1,8 @@
 """Write floating-point numbers as TensorFlow Serving does.
 
-Semantics: `WriteDecimal` of tensorflow_serving/util/json_tensor.cc: six digits if they give the
-same number when read again, else as many as always do. The text of a float is that of a float, not
-of the double next to it: 0.2, not 0.20000000298023224. Whole numbers end in ".0".
+Semantics: `WriteDecimal` of tensorflow_serving/util/json_tensor.cc: six digits if reading them
+gives the same number, else enough digits for any number. The text of a float is that of a float,
+not of the double next to it: 0.2, not 0.20000000298023224. Whole numbers end in ".0".
 """
 
 from __future__ import annotations

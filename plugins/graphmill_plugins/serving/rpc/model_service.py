@@ -1,4 +1,4 @@
-"""TensorFlow Serving's ModelService: the states of models, and other models to serve.
+"""TensorFlow Serving's ModelService: report the states of models, and replace the models.
 
 Semantics: model_service_impl.cc and get_model_status_impl.cc of TensorFlow Serving.
 """

@@ -63,7 +63,7 @@ def to_onnx(graph: ExportGraph, *, shapes: Mapping[str, Sequence[int]] | None = 
 
     Args:
         graph: the graph, which is changed.
-        shapes: shapes of inputs that shall be fixed.
+        shapes: the static shapes of inputs; others keep their unknown sizes.
 
     Raises:
         InvalidArgumentError: a shape does not fit the input, or the model is larger than 2 GiB.

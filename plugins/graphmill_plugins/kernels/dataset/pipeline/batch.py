@@ -110,7 +110,7 @@ class _Batching(ElementIterator):
 
 
 def collect(source: Elements, size: int) -> list[Element]:
-    """Take up to `size` elements; the memory budget is asked while they become more.
+    """Take up to `size` elements; check the memory budget as they accumulate.
 
     Raises:
         CancelledError: the step was cancelled.

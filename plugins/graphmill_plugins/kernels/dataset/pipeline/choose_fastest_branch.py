@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 class ChooseFastestBranch(Dataset):
     """The elements that the fastest branch computes from the input; all branches must agree.
 
-    Each branch in turn makes some elements, which are measured. Then one makes all others.
+    Each branch in turn makes some elements while it is timed. Then the fastest makes all others.
 
     Args:
         source: the input.
         branches: functions from a dataset to a dataset.
         num_per_branch: the number of elements that each branch makes at first.
-        ratio: how many elements of the input are needed for how many elements.
+        ratio: the number of input elements that a branch needs for a number of elements.
         structure: element types and shapes.
 
     Raises:

@@ -96,7 +96,8 @@ class _Permuted(ElementIterator):
 class WeightedFlatMap(Dataset):
     """The first elements of several datasets, one dataset after the other.
 
-    As many elements are taken of each as its weight asks for, so that one dataset ends.
+    The numbers of elements taken are in the proportion of the weights, and as large as the shortest
+    dataset, relative to its weight, allows.
 
     Raises:
         InvalidArgumentError: a dataset has fewer elements than its weight asks for.

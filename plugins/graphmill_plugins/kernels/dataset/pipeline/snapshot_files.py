@@ -238,7 +238,7 @@ def tensor_of(record: bytes) -> Any:
     """Return the value of a serialized `TensorProto`.
 
     Raises:
-        DataLossError: it is none.
+        DataLossError: the bytes are not a `TensorProto`.
     """
     from google.protobuf.message import DecodeError
 

@@ -1,7 +1,7 @@
 """Declare the pooling ops, and create their kernels from a backend's array functions.
 
 `pool_kernels` and `pool_gradient_kernels` read a node's attributes, plan each shape once, and lay
-values out; what a backend gives them are functions of channels-last arrays and a `PoolPlan`.
+values out. A backend provides functions of channels-last arrays and a `PoolPlan`.
 """
 
 from __future__ import annotations
