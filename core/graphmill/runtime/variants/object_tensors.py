@@ -244,8 +244,8 @@ class _Reader:
         self._budget -= max(num_bytes, 0)
         if self._budget < 0:
             raise InvalidArgumentError(
-                f"a variant omits more than {_MAX_REPEATED_BYTES >> 20} MiB of elements from its "
-                "message, which are to be filled in"
+                f"the message of a variant omits more than {_MAX_REPEATED_BYTES >> 20} MiB of "
+                "repeated elements"
             )
 
 

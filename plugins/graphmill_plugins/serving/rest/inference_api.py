@@ -116,7 +116,7 @@ class _BinaryData:
     def __init__(self, body: bytes, start: int) -> None:
         if start > len(body):
             raise InvalidArgumentError(
-                f"the body has {len(body)} bytes, and {start} of them are to be JSON"
+                f"the body has {len(body)} bytes, but the length of its JSON is declared as {start}"
             )
         self._body = body
         self._start = start

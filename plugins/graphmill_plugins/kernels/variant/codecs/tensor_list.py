@@ -59,7 +59,7 @@ def decode(data: VariantData) -> TensorList:
     end = len(metadata)
     count, position = read_varint(metadata, 0, end)
     if count > end:  # an index takes a byte at least
-        raise InvalidArgumentError(f"{end} bytes of a tensor list cannot have {count} indices")
+        raise InvalidArgumentError(f"{end} bytes of a tensor list cannot hold {count} indices")
     unset = []
     for _ in range(count):
         index, position = read_varint(metadata, position, end)
