@@ -7,6 +7,7 @@ under `TYPE_CHECKING` do not.
 from __future__ import annotations
 
 import ast
+import re
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -154,6 +155,37 @@ PLUGIN_FILES = python_files(PLUGINS)
 def test_every_part_of_core_has_a_layer() -> None:
     parts = {part_of(module_name(file)) for file in CORE_FILES}
     assert parts - set(LAYER_OF) - {"testing"} == set()
+
+
+INTERNAL = {"distribution", "lazy_exports", "templates", "tensorflow_names", "__init__", "__main__"}
+"""Parts that the pages about the layers leave out."""
+
+
+def documented_layers(page: str, row: str) -> dict[str, int]:
+    """Return the layer of each package that a page lists.
+
+    Args:
+        page: the page, below `docs/explanation`.
+        row: matches a row and its continuation lines; its groups are the number and the packages.
+    """
+    text = (ROOT / "docs" / "explanation" / page).read_text(encoding="utf-8")
+    return {
+        part: int(number)
+        for number, parts in re.findall(row, text, re.MULTILINE)
+        for part in re.findall(r"[a-z_]{3,}", parts)
+    }
+
+
+@pytest.mark.parametrize(
+    ("page", "row"),
+    [
+        ("organisation.md", r"^ (\d)  ((?:[a-z_ ]+\n    )*[a-z_]+(?:  [a-z_]+)*)   "),
+        ("architecture.md", r"^\| (\d) \| ((?:`[a-z_]+` ?)+)\|"),
+    ],
+)
+def test_pages_list_the_layers(page: str, row: str) -> None:
+    documented = documented_layers(page, row)
+    assert {part: layer for part, layer in LAYER_OF.items() if part not in INTERNAL} == documented
 
 
 @pytest.mark.parametrize("file", CORE_FILES, ids=module_name)
