@@ -17,8 +17,10 @@ from graphmill.errors import (
     UnavailableError,
     UnimplementedError,
 )
-from graphmill_plugins.serving.requests.batch_queue import _SETTLED_RUNS, BatchQueue
+from graphmill_plugins.serving.requests import batch_queue
+from graphmill_plugins.serving.requests.batch_queue import BatchQueue
 from graphmill_plugins.serving.requests.batching_options import BatchingOptions
+from graphmill_plugins.serving.requests.run_times import SETTLED_RUNS, RunTimes
 
 TIMEOUT = 30.0
 
@@ -226,7 +228,23 @@ def test_an_error_that_is_not_typed_is_reported_as_internal():
     run(scenario, fail)
 
 
-def test_quick_models_run_in_the_event_loop():
+@pytest.fixture
+def quick_clock(monkeypatch):
+    """Let runs seem to take no time."""
+    monkeypatch.setattr(batch_queue.time, "perf_counter", lambda: 0.0)
+
+
+def test_the_time_of_a_run_is_its_shortest_of_late():
+    times = RunTimes()
+    for seconds in (0.01, 0.0002, *[0.002] * 50):
+        times.add(seconds)
+    assert times.is_quick
+    for _ in range(100):
+        times.add(0.002)
+    assert not times.is_quick
+
+
+def test_quick_models_run_in_the_event_loop(quick_clock):
     threads = []
 
     def quick(inputs, outputs):
@@ -238,15 +256,55 @@ def test_quick_models_run_in_the_event_loop():
             queue = BatchQueue(
                 "m", quick, BatchingOptions(), executor, lambda rows: None, may_wait=may_wait
             )
-            for _ in range(_SETTLED_RUNS + 1):
-                queue._run_seconds = 0.0
+            for _ in range(SETTLED_RUNS + 1):
                 await queue.submit(rows(1), ("x",), TIMEOUT)
             is_inline = [thread is threading.main_thread() for thread in threads]
             threads.clear()
             return is_inline
 
-    assert asyncio.run(main(may_wait=False)) == [False] * _SETTLED_RUNS + [True]
+    assert asyncio.run(main(may_wait=False)) == [False] * SETTLED_RUNS + [True]
     assert not any(asyncio.run(main(may_wait=True)))
+
+
+def test_errors_of_quick_models_are_typed(quick_clock):
+    def quick(inputs, outputs):
+        raise ValueError("wrong")
+
+    async def main():
+        with ThreadPoolExecutor(1) as executor:
+            options = BatchingOptions()
+            queue = BatchQueue("m", quick, options, executor, lambda rows: None, may_wait=False)
+            for _ in range(SETTLED_RUNS + 1):
+                with pytest.raises(InternalError, match="ValueError: wrong"):
+                    await queue.submit(rows(1), ("x",), TIMEOUT)
+
+    asyncio.run(main())
+
+
+def test_a_round_of_the_event_loop_answers_for_a_limited_time_at_once(quick_clock):
+    threads = []
+
+    def quick(inputs, outputs):
+        threads.append(len(threads))
+        return inputs
+
+    async def main():
+        with ThreadPoolExecutor(1) as executor:
+            options = BatchingOptions()
+            queue = BatchQueue("m", quick, options, executor, lambda rows: None, may_wait=False)
+            for _ in range(SETTLED_RUNS):
+                await queue.submit(rows(1), ("x",), TIMEOUT)
+            queue._round_end = 0.0  # this round has taken too long
+            late = asyncio.ensure_future(queue.submit(rows(1), ("x",), TIMEOUT))
+            await asyncio.sleep(0)
+            waited = len(queue)
+            await late
+            queue._end_round()
+            await asyncio.ensure_future(queue.submit(rows(1), ("x",), TIMEOUT))
+            return waited
+
+    assert asyncio.run(main()) == 1
+    assert threads == [*range(SETTLED_RUNS + 2)]
 
 
 def test_batching_parameters_of_tensorflow_serving(tmp_path):

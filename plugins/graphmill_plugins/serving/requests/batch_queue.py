@@ -22,6 +22,7 @@ from graphmill.errors import (
     ResourceExhaustedError,
     UnavailableError,
 )
+from graphmill_plugins.serving.requests.run_times import RunTimes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -33,16 +34,10 @@ if TYPE_CHECKING:
     Run = Callable[[Arrays, tuple[str, ...]], Arrays]
 
 
-_INLINE_SECONDS: Final = 0.001
-"""Models that take less run in the thread of the event loop."""
-_UNKNOWN_SECONDS: Final = 0.005
-"""The assumed time before the first run."""
-_SETTLED_RUNS: Final = 50
-"""After how many runs with a shape nothing is compiled for it any more."""
 _MAX_SHAPES: Final = 256
-"""For how many shapes runs are counted."""
-_GROWTH: Final = 1.25
-"""By which factor the assumed time grows with each run that takes longer."""
+"""For how many shapes runs are counted and timed."""
+_ROUND_SECONDS: Final = 0.005
+"""For how long requests are answered at once in one round of the event loop."""
 
 
 class _Request:
@@ -123,8 +118,9 @@ class BatchQueue:
         self._timer: asyncio.TimerHandle | None = None
         self._closed: OpError | None = None
         self._may_wait = may_wait
-        self._run_seconds = _UNKNOWN_SECONDS
-        self._runs: dict[Any, int] = {}
+        self._times: dict[Any, RunTimes] = {}
+        self._round_end: float | None = None
+        """When requests of this round of the event loop are no longer answered at once."""
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -154,6 +150,8 @@ class BatchQueue:
             raise self._late(timeout)
         request = _Request(inputs, outputs, self._loop.time(), self._loop.create_future())
         request.find_rows()
+        if self._can_answer_at_once(request):
+            return self._answer_at_once(request)
         self._waiting.append(request)
         self._schedule()
         timer = self._loop.call_later(timeout, self._expire, request, timeout)
@@ -170,6 +168,30 @@ class BatchQueue:
         for request in (*self._waiting, *self._in_progress):
             _fail(request, self._closed)
         self._waiting.clear()
+
+    def _can_answer_at_once(self, request: _Request) -> bool:
+        """Return whether a request may run now: then no other could join it or should go first."""
+        return (
+            not self._options.is_enabled
+            and not self._waiting
+            and self._running < self._options.num_threads
+            and self._can_run_inline((request,))
+            and (self._round_end is None or time.perf_counter() < self._round_end)
+        )
+
+    def _answer_at_once(self, request: _Request) -> Arrays:
+        if self._round_end is None:
+            self._round_end = time.perf_counter() + _ROUND_SECONDS
+            self._loop.call_soon(self._end_round)
+        (result,), seconds = self._timed_results((request,))
+        self._times_of((request,)).add(seconds)
+        self._on_batch(request.rows or 1)
+        if isinstance(result, BaseException):
+            raise _as_op_error(result, self._name)
+        return result
+
+    def _end_round(self) -> None:
+        self._round_end = None
 
     def _late(self, timeout: float) -> DeadlineExceededError:
         return DeadlineExceededError(
@@ -196,7 +218,7 @@ class BatchQueue:
             self._in_progress.update(batch)
             if self._can_run_inline(batch):
                 # Another thread would take longer to begin than the model to run.
-                self._finish(batch, self._timed_results(batch))
+                self._finish(batch, *self._timed_results(batch))
                 return  # to the event loop, which calls this again if more requests wait
             job = self._executor.submit(self._run_batch, batch)
             del job  # its result arrives by `_finish`
@@ -206,16 +228,19 @@ class BatchQueue:
 
         Sessions compile during some of the first runs with new shapes, which takes long.
         """
-        if self._may_wait:
-            return False
-        shape = (batch[0].key, self._padded(sum(request.rows for request in batch)))
-        runs = self._runs.get(shape, 0)
-        if runs < _SETTLED_RUNS:
-            if len(self._runs) >= _MAX_SHAPES:
-                self._runs.clear()
-            self._runs[shape] = runs + 1
-            return False
-        return self._run_seconds < _INLINE_SECONDS
+        return not self._may_wait and self._times_of(batch).is_quick
+
+    def _times_of(self, batch: Sequence[_Request]) -> RunTimes:
+        shape = self._shape(batch)
+        found = self._times.get(shape)
+        if found is None:
+            if len(self._times) >= _MAX_SHAPES:
+                self._times.clear()
+            found = self._times[shape] = RunTimes()
+        return found
+
+    def _shape(self, batch: Sequence[_Request]) -> tuple[Any, int]:
+        return (batch[0].key, self._padded(sum(request.rows for request in batch)))
 
     def _take_batch(self) -> list[_Request]:
         """Return the requests of the next batch; none if it should wait for more."""
@@ -261,23 +286,22 @@ class BatchQueue:
 
     def _run_batch(self, batch: Sequence[_Request]) -> None:
         """Run a batch, in a thread of the executor."""
-        results = self._timed_results(batch)
+        results, seconds = self._timed_results(batch)
         try:
-            self._loop.call_soon_threadsafe(self._finish, batch, results)
+            self._loop.call_soon_threadsafe(self._finish, batch, results, seconds)
         except RuntimeError:  # the loop was closed: nobody waits any more
             return
 
-    def _timed_results(self, batch: Sequence[_Request]) -> Sequence[Arrays | BaseException]:
+    def _timed_results(
+        self, batch: Sequence[_Request]
+    ) -> tuple[Sequence[Arrays | BaseException], float]:
         started = time.perf_counter()
         results: Sequence[Arrays | BaseException]
         try:
             results = self._results(batch)
         except BaseException as error:  # noqa: BLE001 - the requests wait for it
             results = [error] * len(batch)
-        seconds = time.perf_counter() - started
-        # Other processes only lengthen a run, so the shortest recent run is the model's own time.
-        self._run_seconds = min(seconds, self._run_seconds * _GROWTH)
-        return results
+        return results, time.perf_counter() - started
 
     def _results(self, batch: Sequence[_Request]) -> Sequence[Arrays | BaseException]:
         if len(batch) == 1:
@@ -322,8 +346,14 @@ class BatchQueue:
         sizes = self._options.allowed_batch_sizes
         return next((size for size in sizes if size >= rows), rows)
 
-    def _finish(self, batch: Sequence[_Request], results: Sequence[Arrays | BaseException]) -> None:
+    def _finish(
+        self,
+        batch: Sequence[_Request],
+        results: Sequence[Arrays | BaseException],
+        seconds: float,
+    ) -> None:
         self._running -= 1
+        self._times_of(batch).add(seconds)
         self._in_progress.difference_update(batch)
         self._on_batch(sum(request.rows for request in batch) or 1)
         for request, result in zip(batch, results, strict=True):

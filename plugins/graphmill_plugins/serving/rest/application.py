@@ -14,7 +14,12 @@ from graphmill_plugins._server.event_log import log_event
 from graphmill_plugins._server.prometheus import CONTENT_TYPE, exposition
 from graphmill_plugins.serving.rest import inference_api, serving_api
 from graphmill_plugins.serving.rest.content_encoding import decompress_gzip
-from graphmill_plugins.serving.rest.http_request import JSON_LENGTH, HttpRequest, HttpResponse
+from graphmill_plugins.serving.rest.http_request import (
+    JSON_LENGTH,
+    HttpRequest,
+    HttpResponse,
+    RequestHead,
+)
 from graphmill_plugins.serving.rest.http_status import error_body, http_status
 
 if TYPE_CHECKING:
@@ -116,36 +121,47 @@ class Application:
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         """Answer one request; ASGI's interface."""
+        client = scope["client"][0] if scope.get("client") else ""
+        head = RequestHead(scope["method"], scope["raw_path"], scope["headers"], client)
+        response = await self.respond(head, receive)
+        if response is not None:
+            await _send(send, response)
+
+    async def respond(self, head: RequestHead, receive: Receive) -> HttpResponse | None:
+        """Return the response to a request; None if the client has gone.
+
+        Args:
+            head: the request.
+            receive: returns ASGI's messages with its body.
+        """
         core, metrics = self._core, self._core.metrics
         started = time.perf_counter()
-        method, path = scope["method"], scope["raw_path"].decode("latin-1")
+        method, path = head.method, head.path.decode("latin-1")
         route = self._routes.get((method, path)) or self._find_route(method, path)
         metrics.in_flight += 1
         reserved = 0
-        headers: tuple[tuple[bytes, bytes], ...] = ()
         try:
-            body, reserved = await self._read_body(scope, receive)
-            encoding = _header(scope["headers"], b"content-encoding").lower()
+            body, reserved = await self._read_body(head.headers, receive)
+            encoding = _header(head.headers, b"content-encoding").lower()
             if encoding not in (b"", b"identity"):
                 body = await self._decoded(body, encoding)
                 metrics.pending_bytes += len(body)
                 reserved += len(body)
-            json_length = _json_length(scope["headers"])
+            json_length = _json_length(head.headers)
             request = HttpRequest(
                 route.model, route.version, route.label, route.verb, body, json_length
             )
             response = await self._answer(route, request)
         except _Disconnected:
             metrics.count("", route.api, "499", time.perf_counter() - started)
-            return
+            return None
         except _Refused as refusal:
             metrics.count_refused(refusal.reason)
-            response = _error(refusal.status, str(refusal))
             headers = (*_CLOSE, (b"retry-after", b"1")) if refusal.status == 429 else _CLOSE
+            response = _error(refusal.status, str(refusal))._replace(headers=headers)
         finally:
             metrics.in_flight -= 1
             metrics.pending_bytes -= reserved
-        await _send(send, response, headers)
         seconds = time.perf_counter() - started
         model = route.model if core.manager.is_known(route.model) else ""
         metrics.count(model, route.api, str(response.status), seconds)
@@ -153,9 +169,9 @@ class Application:
             log_event(
                 ACCESS_LOG, logging.INFO, "request", api=route.api, method=method, path=path,
                 model=route.model, status=response.status, milliseconds=round(seconds * 1000, 3),
-                bytes_received=reserved, bytes_sent=len(response.body),
-                client=scope["client"][0] if scope.get("client") else "",
+                bytes_received=reserved, bytes_sent=len(response.body), client=head.client,
             )  # fmt: skip
+        return response
 
     async def _answer(self, route: _Route, request: HttpRequest) -> HttpResponse:
         if route.error is not None:
@@ -171,11 +187,13 @@ class Application:
             _log.exception("request failed")
             return _error(500, f"the server failed: {type(error).__name__}")
 
-    async def _read_body(self, scope: dict[str, Any], receive: Receive) -> tuple[bytes, int]:
+    async def _read_body(
+        self, headers: list[tuple[bytes, bytes]], receive: Receive
+    ) -> tuple[bytes, int]:
         """Return the body of a request, and how many of the pending bytes it has reserved."""
         metrics = self._core.metrics
         # httptools has refused a length that is not a number.
-        declared = int(_header(scope["headers"], b"content-length") or 0)
+        declared = int(_header(headers, b"content-length") or 0)
         self._check_size(declared)
         message = await receive()
         body = message.get("body", b"")
@@ -301,21 +319,12 @@ def _error(status: int, message: str) -> HttpResponse:
     return HttpResponse(error_body(message), status=status)
 
 
-async def _send(
-    send: Send, response: HttpResponse, headers: tuple[tuple[bytes, bytes], ...]
-) -> None:
-    length = response.json_length
-    lengths = () if length is None else ((JSON_LENGTH, b"%d" % length),)
+async def _send(send: Send, response: HttpResponse) -> None:
     await send(
         {
             "type": "http.response.start",
             "status": response.status,
-            "headers": [
-                (b"content-type", response.content_type),
-                (b"content-length", b"%d" % len(response.body)),
-                *lengths,
-                *headers,
-            ],
+            "headers": response.all_headers(),
         }
     )
     await send({"type": "http.response.body", "body": response.body})

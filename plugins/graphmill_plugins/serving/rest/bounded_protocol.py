@@ -2,6 +2,8 @@
 
 uvicorn only limits how long a connection may be idle between requests. A client that sends a byte
 now and then, or never reads its response, would hold a connection for ever.
+
+A request that arrives in one piece is answered by a `DirectExchange`, others through ASGI.
 """
 
 from __future__ import annotations
@@ -10,20 +12,25 @@ from typing import TYPE_CHECKING, Any, Final
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
+from graphmill_plugins.serving.rest.direct_exchange import DirectExchange
+from graphmill_plugins.serving.rest.http_request import RequestHead
 from graphmill_plugins.serving.rest.http_status import error_body
 from graphmill_plugins.serving.rest.joined_writes import JoinedWrites
 
 if TYPE_CHECKING:
     import asyncio
 
+    from graphmill_plugins.serving.rest.application import Application
+
 MAX_HEAD_BYTES: Final = 64 << 10
 """The largest request line with headers."""
 
 
-def bounded_protocol(seconds: float) -> type[HttpToolsProtocol]:
+def bounded_protocol(application: Application, seconds: float) -> type[HttpToolsProtocol]:
     """Return a class of protocols for a server.
 
     Args:
+        application: answers the requests; uvicorn has it, too.
         seconds: how long a client may take to send a request, and to take in a response.
     """
 
@@ -33,6 +40,8 @@ def bounded_protocol(seconds: float) -> type[HttpToolsProtocol]:
             self._is_in_head = True
             self._is_in_body = False
             self._head_bytes = 0
+            self._parts: list[bytes] | None = None
+            """The body of a request that may still arrive in one piece."""
             self._receive_timer: asyncio.TimerHandle | None = None
             self._send_timer: asyncio.TimerHandle | None = None
 
@@ -50,6 +59,8 @@ def bounded_protocol(seconds: float) -> type[HttpToolsProtocol]:
             super().data_received(data)
             if self.transport.is_closing():
                 return
+            if self._parts is not None:
+                self._start_reading(self._parts)
             if self._is_in_head and self._head_bytes > MAX_HEAD_BYTES:
                 self._refuse(431, f"the headers have more than {MAX_HEAD_BYTES} bytes")
             elif not self._is_receiving():
@@ -63,12 +74,25 @@ def bounded_protocol(seconds: float) -> type[HttpToolsProtocol]:
 
         def on_headers_complete(self) -> None:
             self._is_in_head, self._is_in_body = False, True
-            super().on_headers_complete()
+            if self._may_be_direct():
+                self._parts = []
+            else:
+                super().on_headers_complete()
+
+        def on_body(self, body: bytes) -> None:
+            if self._parts is not None:
+                self._parts.append(body)
+            else:
+                super().on_body(body)
 
         def on_message_complete(self) -> None:
             self._is_in_body = False
             self._head_bytes = 0
-            super().on_message_complete()
+            parts, self._parts = self._parts, None
+            if parts is None:
+                super().on_message_complete()
+            else:
+                self._answer(b"".join(parts))
 
         def on_response_complete(self) -> None:
             self.transport.flush()
@@ -82,6 +106,34 @@ def bounded_protocol(seconds: float) -> type[HttpToolsProtocol]:
         def resume_writing(self) -> None:
             super().resume_writing()
             self._stop_send_timer()
+
+        def _may_be_direct(self) -> bool:
+            """Return whether a request may be answered without ASGI, if it arrives whole."""
+            return (
+                self.url.startswith(b"/")
+                and self.url.isascii()
+                and (self.cycle is None or self.cycle.response_complete)
+                and max(len(self.connections), len(self.tasks)) < self.limit_concurrency
+                and not self.expect_100_continue
+                and not self.parser.should_upgrade()
+                and self.parser.get_method() != b"HEAD"
+            )
+
+        def _start_reading(self, parts: list[bytes]) -> None:
+            """Let uvicorn answer a request whose body has not arrived whole."""
+            self._parts = None
+            super().on_headers_complete()
+            for part in parts:
+                super().on_body(part)
+
+        def _answer(self, body: bytes) -> None:
+            parser = self.parser
+            keep_alive = parser.get_http_version() != "1.0" and parser.should_keep_alive()
+            exchange = self.cycle = DirectExchange(self, keep_alive=keep_alive)
+            path, client = self.url.partition(b"?")[0], self.client[0] if self.client else ""
+            method = parser.get_method().decode("ascii")
+            head = RequestHead(method, path, self.headers, client)
+            exchange.start(application.respond, head, body)
 
         def _is_receiving(self) -> bool:
             return self._is_in_body or (self._is_in_head and self._head_bytes > 0)

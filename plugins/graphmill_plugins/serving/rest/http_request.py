@@ -1,4 +1,4 @@
-"""`HttpRequest` and `HttpResponse`: what handlers of the APIs over HTTP take and return."""
+"""`RequestHead`, `HttpRequest` and `HttpResponse`: what the APIs over HTTP take and return."""
 
 from __future__ import annotations
 
@@ -8,6 +8,22 @@ JSON: Final = b"application/json"
 BINARY: Final = b"application/octet-stream"
 JSON_LENGTH: Final = b"inference-header-content-length"
 """The header of the Open Inference Protocol for bodies with binary data after the JSON."""
+
+
+class RequestHead(NamedTuple):
+    """A request before its body.
+
+    Attributes:
+        method: as "POST".
+        path: its path, still quoted, without the query.
+        headers: names in lower case, and values.
+        client: the address that it comes from; "" if that is unknown.
+    """
+
+    method: str
+    path: bytes
+    headers: list[tuple[bytes, bytes]]
+    client: str
 
 
 class HttpRequest(NamedTuple):
@@ -38,9 +54,22 @@ class HttpResponse(NamedTuple):
         content_type: the type of the body.
         status: the HTTP status.
         json_length: how many bytes of the body are JSON, before binary data; None for all.
+        headers: more headers.
     """
 
     body: bytes
     content_type: bytes = JSON
     status: int = 200
     json_length: int | None = None
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+
+    def all_headers(self) -> list[tuple[bytes, bytes]]:
+        """Return all headers, those that describe the body first."""
+        length = self.json_length
+        lengths = () if length is None else ((JSON_LENGTH, b"%d" % length),)
+        return [
+            (b"content-type", self.content_type),
+            (b"content-length", b"%d" % len(self.body)),
+            *lengths,
+            *self.headers,
+        ]

@@ -30,9 +30,10 @@ class HttpServer:
 
     def __init__(self, core: ServerCore) -> None:
         options = core.options
+        application = Application(core)
         self._config = uvicorn.Config(
-            Application(core),
-            http=bounded_protocol(options.receive_seconds),
+            application,
+            http=bounded_protocol(application, options.receive_seconds),
             ws="none",
             lifespan="off",
             log_config=None,

@@ -7,14 +7,17 @@ not of the double next to it: 0.2, not 0.20000000298023224. Whole numbers end in
 
 from __future__ import annotations
 
+from array import array
+from math import isfinite
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
 _ALL_DIGITS: Final = {4: "%.9g", 8: "%.17g"}
+_CODES: Final = {4: "f", 8: "d"}
+"""Those of `array`, which rounds to the type without warnings of numbers that are too large."""
 _NOT_FINITE: Final = {"nan": "NaN", "-nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 
@@ -22,11 +25,14 @@ def decimals(values: NDArray[np.floating]) -> list[str]:
     """Return the texts of the elements of a vector of float32 or float64."""
     numbers = values.tolist()
     texts = ["%.6g" % number for number in numbers]  # noqa: UP031 - the fastest of the ways
-    with np.errstate(over="ignore"):
-        again = np.array([*map(float, texts)]).astype(values.dtype)
-    for index in np.flatnonzero(again != values).tolist():
-        texts[index] = _ALL_DIGITS[values.dtype.itemsize] % numbers[index]
-    if not np.isfinite(values).all():
+    again = array(_CODES[values.dtype.itemsize], map(float, texts)).tolist()
+    if again != numbers:
+        all_digits = _ALL_DIGITS[values.dtype.itemsize]
+        texts = [
+            text if one == number else all_digits % number
+            for text, one, number in zip(texts, again, numbers, strict=True)
+        ]
+    if not isfinite(sum(numbers)):
         texts = [_NOT_FINITE.get(text, text) for text in texts]
         return [_with_point(text) if text[-1] not in "Ny" else text for text in texts]
     return [text if "." in text or "e" in text else text + ".0" for text in texts]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+from array import array as typed_array
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
@@ -34,6 +35,8 @@ _INTEGERS: Final = frozenset(
      dtypes.uint32, dtypes.uint64)
 )  # fmt: skip
 _FLOATS: Final = frozenset((dtypes.float32, dtypes.float64, dtypes.float16, dtypes.bfloat16))
+_CODES: Final = {dtypes.float32: "f", dtypes.float64: "d"}
+"""Those of `array.array`, which reads lists of numbers much faster than NumPy."""
 _JSON_NAMES: Final = {
     type(None): "Null", bool: "Boolean", int: "Number", float: "Number", str: "String",
     list: "Array", dict: "Object",
@@ -162,6 +165,8 @@ def to_array(name: str, flat: list[Any], dtype: DType) -> NDArray[Any]:
         wrong = next(value for value in flat if type(value) not in allowed)
         raise _type_error(name, wrong, dtype)
     try:
+        if (code := _CODES.get(dtype)) is not None:
+            return np.frombuffer(typed_array(code, flat), dtype.as_numpy_dtype)
         with np.errstate(over="ignore"):
             return np.array(flat, dtype.as_numpy_dtype)
     except OverflowError as error:

@@ -1,0 +1,107 @@
+"""`DirectExchange`: a request that arrived whole, answered without ASGI's messages.
+
+Scope, messages and events of ASGI take as long as all the rest that a small request needs of HTTP.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Coroutine
+
+    from graphmill_plugins.serving.rest.http_request import HttpResponse, RequestHead
+
+    Respond = Callable[
+        [RequestHead, Callable[[], Awaitable[dict[str, Any]]]], Awaitable[HttpResponse | None]
+    ]
+
+_NOBODY_WAITS: Final = asyncio.Event()
+
+
+class Connection(Protocol):
+    """What an exchange uses of uvicorn's protocol."""
+
+    loop: asyncio.AbstractEventLoop
+    transport: asyncio.Transport
+    tasks: set[asyncio.Task[None]]
+    flow: Any
+    server_state: Any
+
+    def on_response_complete(self) -> None:
+        """Continue with the next request."""
+
+
+class DirectExchange:
+    """A request and its response; the attributes are those that uvicorn expects of its "cycle".
+
+    Args:
+        connection: its connection.
+        keep_alive: whether the connection stays open.
+
+    Attributes:
+        keep_alive: as above; uvicorn sets it to False when the server ends.
+        disconnected: whether the client has gone.
+        response_started, response_complete: how far the response is.
+        body, more_body, message_event: would be for later parts of the body; there are none.
+    """
+
+    message_event: Final = _NOBODY_WAITS
+    body: Final = b""
+    more_body: Final = False
+
+    def __init__(self, connection: Connection, *, keep_alive: bool) -> None:
+        self._connection = connection
+        self.keep_alive = keep_alive
+        self.disconnected = False
+        self.response_started = False
+        self.response_complete = False
+
+    def start(self, respond: Respond, head: RequestHead, body: bytes) -> None:
+        """Answer the request, in a task if that has to wait."""
+        connection = self._connection
+        task = _eager_task(connection.loop, self._answer(respond, head, body))
+        if not task.done():
+            connection.tasks.add(task)
+            task.add_done_callback(connection.tasks.discard)
+
+    async def _answer(self, respond: Respond, head: RequestHead, body: bytes) -> None:
+        async def receive() -> dict[str, Any]:
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        try:
+            response = await respond(head, receive)
+            if self._connection.flow.write_paused and not self.disconnected:
+                await self._connection.flow.drain()
+            if response is not None and not self.disconnected:
+                self._write(response)
+        finally:
+            if not self.response_complete:
+                self._connection.transport.close()
+
+    def _write(self, response: HttpResponse) -> None:
+        connection = self._connection
+        headers = [*connection.server_state.default_headers, *response.all_headers()]
+        if (b"connection", b"close") in response.headers:
+            self.keep_alive = False
+        elif not self.keep_alive:
+            headers.append((b"connection", b"close"))
+        lines = b"".join([b"%b: %b\r\n" % header for header in headers])
+        connection.transport.write(STATUS_LINE[response.status] + lines + b"\r\n" + response.body)
+        self.response_started = self.response_complete = True
+        if not self.keep_alive:
+            connection.transport.close()
+        connection.on_response_complete()
+
+
+def _eager_task(
+    loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, None]
+) -> asyncio.Task[None]:
+    """Return a task that has run up to where it waits, if this Python can do that."""
+    if sys.version_info >= (3, 12):
+        return asyncio.Task(coroutine, loop=loop, eager_start=True)
+    return loop.create_task(coroutine)
