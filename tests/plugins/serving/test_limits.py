@@ -134,8 +134,8 @@ def test_other_requests_are_answered_while_a_body_is_decompressed(serve, tmp_pat
     ("body", "encoding", "status"),
     [
         (b"{}", "gzip", 400),
-        (gzip.compress(b"{}")[:-4], "gzip", 400),
-        (gzip.compress(b"{}") * 2, "gzip", 400),
+        (gzip.compress(b"{}", mtime=0)[:-4], "gzip", 400),
+        (gzip.compress(b"{}", mtime=0) * 2, "gzip", 400),
         (b"{}", "br", 415),
         (json.dumps(X).encode(), "identity", 200),
     ],
