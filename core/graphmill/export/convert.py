@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from graphmill.graph.graph import Graph
     from graphmill.graph.tensor import Tensor
     from graphmill.plugin.host import Host
+    from graphmill.proto import ConfigProto
     from graphmill.session.session import Session
 
 
@@ -57,6 +58,7 @@ def convert_model(
     tags: str | None = None,
     fetches: Sequence[str] = (),
     host: Host | None = None,
+    config: ConfigProto | None = None,
     **options: Any,
 ) -> Any:
     """Convert a SavedModel, GraphDef or MetaGraph file; see `convert`.
@@ -66,6 +68,7 @@ def convert_model(
         target: the name of an exporter.
         signature, tags, fetches: as for `graphmill run`.
         host: where the exporter comes from; by default the installed plugins.
+        config: configures the session that loads the model, such as what it may do (`allow`).
         options: the exporter's options.
 
     Raises:
@@ -76,7 +79,7 @@ def convert_model(
 
     path = files.as_path(model)
     used = host or default_host()
-    loaded = load_model(path, used, tags=tags, signature=signature, fetches=fetches)
+    loaded = load_model(path, used, tags=tags, signature=signature, fetches=fetches, config=config)
     with loaded.session:
         if not loaded.outputs:
             raise InvalidArgumentError(f"{path} has no outputs; name tensors with fetches")

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from graphmill.graph.node import Node
     from graphmill.graph.tensor import Tensor
     from graphmill.plugin.host import Host
+    from graphmill.proto import ConfigProto
     from graphmill.session.session import Session
 
 _PLACEHOLDER: Final = "Placeholder"
@@ -76,6 +77,7 @@ def freeze_model(
     tags: str | None = None,
     fetches: Sequence[str] = (),
     host: Host | None = None,
+    config: ConfigProto | None = None,
 ) -> FrozenModel:
     """Return a SavedModel, GraphDef or MetaGraph without variables.
 
@@ -85,6 +87,7 @@ def freeze_model(
         tags: the tags of a SavedModel's MetaGraph, separated by commas.
         fetches: tensors to compute instead of signatures' outputs.
         host: where ops and kernels come from; by default the installed plugins.
+        config: configures the session that loads the model, such as what it may do (`allow`).
 
     Raises:
         OpError: it is not a model, has no such signature or tensor, or `freeze` fails.
@@ -98,8 +101,8 @@ def freeze_model(
     with contextlib.closing(open_model(path)) as opened:
         kind = opened.kind
     if kind is Kind.SAVED_MODEL and not fetches:
-        return _freeze_saved_model(path, used, signature, tags)
-    loaded = load_model(path, used, tags=tags, signature=signature, fetches=fetches)
+        return _freeze_saved_model(path, used, signature, tags, config)
+    loaded = load_model(path, used, tags=tags, signature=signature, fetches=fetches, config=config)
     with loaded.session:
         if not loaded.outputs:
             raise InvalidArgumentError(f"{path} has no outputs; name tensors with fetches")
@@ -111,12 +114,18 @@ def freeze_model(
         return freeze(loaded.session, inputs, outputs)
 
 
-def _freeze_saved_model(path: str, host: Host, key: str | None, tags: str | None) -> FrozenModel:
+def _freeze_saved_model(
+    path: str,
+    host: Host,
+    key: str | None,
+    tags: str | None,
+    config: ConfigProto | None,
+) -> FrozenModel:
     from graphmill.cli.model.loaded_model import split_tags
     from graphmill.cli.model.summary import choose_signature, signatures_of
     from graphmill.saved.saved_model import load
 
-    with load(path, tags=split_tags(tags), host=host) as loaded:
+    with load(path, tags=split_tags(tags), host=host, config=config) as loaded:
         available = signatures_of(loaded.meta_graph.signature_def)
         if key is not None or not available:
             available = {choose_signature(available, key, path).key: None}  # type: ignore[dict-item]

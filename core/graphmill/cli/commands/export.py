@@ -10,10 +10,12 @@ import click
 from graphmill.cli.completion import complete_file
 from graphmill.cli.options import (
     Settings,
+    allow_option,
     common_options,
     pass_settings,
     signature_option,
     tags_option,
+    trust_option,
 )
 from graphmill.cli.output.formatting import emit
 from graphmill.cli.output.progress import stage
@@ -47,6 +49,8 @@ from graphmill.errors import AlreadyExistsError, InvalidArgumentError, Unimpleme
     help="The maximum trip count of loops whose trip count is unknown; gives them gradients.",
 )
 @click.option("--fetch", "fetches", multiple=True, help="Export this tensor instead, such as x:0.")
+@allow_option
+@trust_option
 @tags_option
 @signature_option
 @common_options
@@ -62,6 +66,8 @@ def export(
     platforms: tuple[str, ...],
     max_iterations: int | None,
     fetches: tuple[str, ...],
+    allow: tuple[str, ...],
+    trust: bool,
     tags: str | None,
     signature: str | None,
 ) -> None:
@@ -70,11 +76,12 @@ def export(
     For example: graphmill export MODEL --to stablehlo --shape image=1,8,8,1 --out program
     """
     from graphmill import files
+    from graphmill.cli.model.placement import session_placement
     from graphmill.export import convert_model
 
     if files.exists(out):
         raise AlreadyExistsError(f"{out} exists already; choose a new folder")
-    host = settings.the_host()
+    host, config = session_placement(settings.the_host(), None, None, allow=allow, trust=trust)
     sizes = dict(_shape(text) for text in shapes)
     options: dict[str, Any] = {
         "shapes": sizes or None,
@@ -91,6 +98,7 @@ def export(
             tags=tags,
             fetches=fetches,
             host=host,
+            config=config,
             **_taken(exporter, given),
         )
         save = getattr(converted, "save", None)

@@ -7,10 +7,12 @@ import click
 from graphmill.cli.completion import complete_file
 from graphmill.cli.options import (
     Settings,
+    allow_option,
     common_options,
     pass_settings,
     signature_option,
     tags_option,
+    trust_option,
 )
 from graphmill.cli.output.formatting import emit
 from graphmill.cli.output.progress import stage
@@ -33,6 +35,8 @@ _GRAPH_SUFFIXES = (".pb", ".pbtxt")
     multiple=True,
     help="Keep this tensor and the nodes that compute it, such as x:0.",
 )
+@allow_option
+@trust_option
 @tags_option
 @signature_option
 @common_options
@@ -44,6 +48,8 @@ def freeze(
     model: str,
     out: str,
     fetches: tuple[str, ...],
+    allow: tuple[str, ...],
+    trust: bool,
     tags: str | None,
     signature: str | None,
 ) -> None:
@@ -52,14 +58,17 @@ def freeze(
     For example: graphmill freeze MODEL --out model.pb
     """
     from graphmill import files
+    from graphmill.cli.model.placement import session_placement
     from graphmill.export import freeze_model
 
     is_graph = out.endswith(_GRAPH_SUFFIXES)
     if files.is_dir(out) or (not is_graph and files.exists(out)):
         raise AlreadyExistsError(f"{out} exists already; choose a new folder, or a file NAME.pb")
-    host = settings.the_host()
+    host, config = session_placement(settings.the_host(), None, None, allow=allow, trust=trust)
     with stage(f"freezing {model}"):
-        frozen = freeze_model(model, signature=signature, tags=tags, fetches=fetches, host=host)
+        frozen = freeze_model(
+            model, signature=signature, tags=tags, fetches=fetches, host=host, config=config
+        )
         path = frozen.write(out) if is_graph else frozen.save(out)
     nodes = len(frozen.graph_def.node)
     data = {"model": model, "path": path, "nodes": nodes, "signatures": sorted(frozen.signatures)}
