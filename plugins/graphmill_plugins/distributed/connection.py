@@ -33,15 +33,20 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("graphmill.server")
 
+BACK_OFF_OPTIONS: Final = (
+    # Calls fail while gRPC backs off, even if the task is there again: by default two minutes.
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 200),
+)
+"""The gRPC options by which a task that was restarted is found again, within 0.25 s."""
+
 CHANNEL_OPTIONS: Final = (
     ("grpc.max_receive_message_length", -1),
     ("grpc.max_send_message_length", -1),
     # Proxies that the environment configures must not be used within a cluster.
     ("grpc.enable_http_proxy", 0),
-    # A task that was restarted is found again within seconds, not within two minutes.
-    ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 2000),
-    ("grpc.max_reconnect_backoff_ms", 1000),
+    ("grpc.min_reconnect_backoff_ms", 2000),  # the time that an attempt to connect may take
+    *BACK_OFF_OPTIONS,
 )
 """The gRPC options of connections between the tasks of a cluster."""
 

@@ -24,7 +24,7 @@ from graphmill.errors import (
 )
 from graphmill.spi.process import DeferredInterrupt
 
-from ..connection import Connection
+from ..connection import BACK_OFF_OPTIONS, Connection
 from ..credentials import credentials_of
 from ..heartbeat import silence_seconds
 from ..wire.methods import MASTER_METHODS
@@ -45,10 +45,8 @@ _OPTIONS: Final = (
     ("grpc.max_receive_message_length", -1),
     ("grpc.max_send_message_length", -1),
     ("grpc.enable_http_proxy", 0),
-    # A server that was restarted is found again within a second, not within two minutes.
-    ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.min_reconnect_backoff_ms", 100),
-    ("grpc.max_reconnect_backoff_ms", 1000),
+    *BACK_OFF_OPTIONS,
     (grpc.experimental.ChannelOptions.SingleThreadedUnaryStream, 1),
 )
 _COMPRESSIONS: Final = {
