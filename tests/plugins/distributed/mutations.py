@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,17 +29,17 @@ class Corpus:
         client: of the server.
 
     Attributes:
-        requests: path and request, one or several for each method.
+        requests: the requests of each method by its path, one or several.
     """
 
     def __init__(self, client: MasterClient) -> None:
         self._client = client
-        self.requests: list[tuple[str, Message]] = []
+        self.requests: defaultdict[str, list[Message]] = defaultdict(list)
         self._add_master()
         self._add_worker()
 
     def _add(self, method: Any, **fields: Any) -> None:
-        self.requests.append((method.path, method.request(**fields)))
+        self.requests[method.path].append(method.request(**fields))
 
     def _add_master(self) -> None:
         client, methods = self._client, MASTER_METHODS
@@ -56,12 +57,12 @@ class Corpus:
         self._add(methods["CreateSession"], graph_def=COUNTER, target="grpc://127.0.0.1:1")
         more = graph_def(("z", "NoOp", [], {}))
         self._add(methods["ExtendSession"], session_handle=handle, graph_def=more)
-        self.requests.append((methods["RunStep"].path, feed))
+        self.requests[methods["RunStep"].path].append(feed)
         body = client.run_request(
             counter, ["read:0"], store_errors_in_response_body=True, request_id=7
         )
         body.options.trace_level = 3
-        self.requests.append((methods["RunStep"].path, body))
+        self.requests[methods["RunStep"].path].append(body)
         self._add(methods["PartialRunSetup"], session_handle=handle, feed=["x:0"], fetch=["y:0"])
         options = proto.CallableOptions(feed=["x:0"], fetch=["y:0"])
         self._add(methods["MakeCallable"], session_handle=handle, options=options)
@@ -94,8 +95,8 @@ class Corpus:
         self._add(methods["GetStatus"])
         created.cluster_device_attributes.append(device)
         created.server_def.job_name = "worker"
-        self.requests.append((methods["CreateWorkerSession"].path, created))
-        self.requests.append((methods["RegisterGraph"].path, register))
+        self.requests[methods["CreateWorkerSession"].path].append(created)
+        self.requests[methods["RegisterGraph"].path].append(register)
         self._add(methods["RunGraph"], **whole, graph_handle=graph, step_id=1, request_id=5)
         run = methods["RunGraph"].request(
             **whole, graph_handle=graph, step_id=2, store_errors_in_response_body=True
@@ -104,7 +105,7 @@ class Corpus:
         run.send.add(name=key)
         run.send[0].tensor.dtype = 1
         run.send[0].tensor.float_val.append(2)
-        self.requests.append((methods["RunGraph"].path, run))
+        self.requests[methods["RunGraph"].path].append(run)
         self._add(methods["RecvTensor"], step_id=3, rendezvous_key=key, request_id=9)
         self._add(methods["CleanupGraph"], step_id=4)
         self._add(methods["CleanupAll"], container=["box"])

@@ -29,13 +29,15 @@ pytestmark = pytest.mark.divided
 METHODS = (*MASTER_METHODS.values(), *WORKER_METHODS.values())
 RESPONSES = {method.path: method.response for method in METHODS}
 CODES = {status.value[0]: status.name for status in grpc.StatusCode}
-SEED = 20_250_101
+SEED = int(os.environ.get("GRAPHMILL_MUTATION_SEED", "20250101"))
 ROUND = 100
 """Number of mutated requests after which the server must still respond correctly."""
 SECONDS = 30.0
+WAITING_SECONDS = 0.1
 WAITING = ("RecvTensor", "RunStep", "RunGraph")
 """Methods that may wait for other calls: for a sender, a queue, the rest of a partial run."""
-COUNT = int(os.environ.get("GRAPHMILL_MUTATION_COUNT", "400"))
+COUNT = int(os.environ.get("GRAPHMILL_MUTATION_COUNT", "1000"))
+"""Number of requests; each method receives the same number."""
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +53,7 @@ def task() -> Iterator[Task]:
 
 def status_of(client: MasterClient, path: str, data: bytes) -> tuple[str, str]:
     """Return the status and message of the response."""
-    seconds = 1.0 if path.endswith(WAITING) else SECONDS
+    seconds = WAITING_SECONDS if path.endswith(WAITING) else SECONDS
     try:
         answer = client.channel.unary_unary(path)(data, timeout=seconds)
     except grpc.RpcError as error:
@@ -72,10 +74,11 @@ def test_mutated_requests_get_typed_statuses_and_do_no_harm(task: Task) -> None:
     chance = random.Random(SEED)
     untyped: list[Any] = []
     with MasterClient(task.target) as client:
-        for _ in range(COUNT // ROUND):
+        for start in range(0, COUNT, ROUND):
             corpus = within(lambda: Corpus(client), "the valid requests")
-            for _ in range(ROUND):
-                path, message = chance.choice(corpus.requests)
+            for number in range(start, min(start + ROUND, COUNT)):
+                path = METHODS[number % len(METHODS)].path
+                message = chance.choice(corpus.requests[path])
                 data = mutated(message, chance)
                 code, text = status_of(client, path, data)
                 if path.endswith("/Reset") and code == "OK":  # there are no sessions left
