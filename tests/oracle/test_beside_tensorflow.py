@@ -18,7 +18,7 @@ import pytest
 pytestmark = pytest.mark.oracle
 CHILD = Path(__file__).with_name("beside_tensorflow_child.py")
 # In the wheel's C++ only: there are no Python classes to compare with.
-WITHOUT_PYTHON = {"chunk", "splitter_versions"}
+WITHOUT_PYTHON = {"chunk", "master", "splitter_versions", "worker"}
 
 
 @pytest.fixture(scope="module", params=["tensorflow_first", "graphmill_first"])
