@@ -67,9 +67,11 @@ fails a test.
   step that ran out of time the one that waited. In TensorFlow it is None then, or, if the node of
   the function has the name of an operation, that other one. `error.node` and `error.op_type` name
   the failing node itself. Errors can be pickled (TensorFlow's cannot), without their operations.
-- **Placement**: of a node that no step needs, only the requested device is checked (and nothing
-  with `place_pruned_graph`, or if the node takes a reference or a handle). TensorFlow also looks
-  for its kernel and checks with what it is colocated.
+- **Placement**: a node that no step needs is checked like in TensorFlow (unless
+  `place_pruned_graph` is set), except for the element types and devices of its kernels, which are
+  not imported; in a cluster, whose workers have the kernels, only its requested device. A missing kernel of a node that the step needs is `NotFound`, in TensorFlow
+  `InvalidArgument`; the error lists all of them. With `allow_soft_placement`, variables that one op
+  updates are placed on one device; TensorFlow refuses those that request different ones.
 - **Devices** are array libraries, which manage memory, streams and copies. So there are no device
   contexts (`FillContextMap`), allocator attributes, lists of accessed tensors, localities or
   thread pools of a device. `Device.compute_of` wraps the kernel of each node.

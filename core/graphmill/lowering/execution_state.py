@@ -12,7 +12,7 @@ from graphmill.graph.formats.import_export import extend_graph, graph_to_graph_d
 from graphmill.graph.graph import Graph
 from graphmill.graph.node import parse_tensor_name
 from graphmill.lowering.passes import PassOptions, run_passes
-from graphmill.lowering.placement.placer import check_requests
+from graphmill.lowering.placement.base_graph import BaseGraphCheck
 from graphmill.lowering.prune import ClientEnd, ClientGraph, build_client_graph
 
 if TYPE_CHECKING:
@@ -30,17 +30,32 @@ class GraphExecutionState:
 
     Threads: the session calls it under its graph lock.
 
+    Args:
+        ops: the known ops.
+        options: the arguments of passes.
+        is_static: whether the graph cannot be extended after the first step.
+        knows_kernels: whether the kernels of this process are those that will run the nodes.
+
     Attributes:
         graph: the full graph.
     """
 
-    def __init__(self, ops: OpRegistry, options: PassOptions, *, is_static: bool) -> None:
+    def __init__(
+        self,
+        ops: OpRegistry,
+        options: PassOptions,
+        *,
+        is_static: bool,
+        knows_kernels: bool = True,
+    ) -> None:
         self.graph = Graph()
         self._ops = ops
         self._options = options
         self._is_static = is_static
         self._frozen = False
-        self._num_checked: int | None = None  # node ids; None until a step is built
+        self._base: BaseGraphCheck | None = None
+        if not options.config.graph_options.place_pruned_graph:
+            self._base = BaseGraphCheck(options, knows_kernels=knows_kernels)
 
     def extend(
         self,
@@ -68,8 +83,8 @@ class GraphExecutionState:
             InvalidArgumentError: a node requests a device that does not exist.
         """
         self._check_extendable()
-        if self._num_checked is not None:
-            self._check_requests(nodes)
+        if self._base is not None:
+            self._base.check_requests(nodes)
         library = self.graph.library
         merged = library.copy()
         for name in source.library:
@@ -105,14 +120,11 @@ class GraphExecutionState:
         Raises:
             NotFoundError: a feed, fetch or target does not exist.
             UnimplementedError: one is inside a loop, a branch or a call that is not inlined.
-            InvalidArgumentError: a node of the full graph requests a device that does not exist, or
-                a function that a node calls takes or returns other types than the node declares.
+            InvalidArgumentError: a node of the full graph cannot be placed, or a function that a
+                node calls takes or returns other types than the node declares.
             OpError: a pass failed.
         """
         graph = self.graph
-        if self._num_checked != graph.num_node_ids:
-            self._check_requests(graph.nodes_since(self._num_checked or 0))
-            self._num_checked = graph.num_node_ids
         names = feeds, fetches, targets
         named = {parse_tensor_name(name)[0] for name in (*feeds, *fetches, *targets)}
         if not all(map(graph.has_node, named)):
@@ -120,6 +132,8 @@ class GraphExecutionState:
 
             graph = with_inner_nodes(graph, named, self._options)
         client = build_client_graph(graph, self._ops, *names, client_end, form)
+        if self._base is not None:
+            self._base.check(self.graph, client.graph)
         calls = [node for node in client.graph.nodes if node.op_def.calls]
         if calls:
             from graphmill.graph.functions.call_types import check_call_types
@@ -136,12 +150,6 @@ class GraphExecutionState:
     def to_graph_def(self) -> proto.GraphDef:
         """Return the full graph as a message."""
         return graph_to_graph_def(self.graph)
-
-    def _check_requests(self, nodes: Sequence[Node]) -> None:
-        config = self._options.config
-        if not config.graph_options.place_pruned_graph:
-            soft = config.allow_soft_placement
-            check_requests(nodes, self._options.devices, allow_soft_placement=soft)
 
     def _check_extendable(self) -> None:
         if self._frozen:

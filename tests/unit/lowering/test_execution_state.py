@@ -105,7 +105,8 @@ def test_s4_client_graph_is_pruned_before_passes() -> None:
             seen.append([node.name for node in graph])
 
     host = Host(plugins=[Plugin()], load_entry_points=False)
-    options = PassOptions(proto.ConfigProto(), None, host)  # type: ignore[arg-type]
+    config = proto.ConfigProto(graph_options={"place_pruned_graph": True})
+    options = PassOptions(config, None, host)  # type: ignore[arg-type]
     state = GraphExecutionState(host.ops, options, is_static=False)
     state.extend(graph_def(X, node_def("y", "Neg", "x", T="float32"), const_def("c", 1.0)))
     client = state.build_client_graph(["x:0"], ["y:0"], [])

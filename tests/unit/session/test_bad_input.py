@@ -21,10 +21,12 @@ X = node_def("x", "Placeholder", dtype="float32", shape=None)
 Y = node_def("y", "Neg", "x", T="float32")
 GOOD = graph_def(X, Y, const_def("c", np.arange(20, dtype=np.float32)))
 
+PRUNED = proto.ConfigProto(graph_options={"place_pruned_graph": True})
+
 
 @pytest.fixture
 def session() -> Any:
-    with graphmill.Session(graph=GOOD) as session:
+    with graphmill.Session(graph=GOOD, config=PRUNED) as session:
         yield session
         assert session.run("y:0", {"x:0": 2.0}) == -2
 
@@ -227,7 +229,7 @@ def test_missing_kernels_are_reported_for_pruned_graph_only(
         node_def("elsewhere", "No>Gamma", "x"),
     ]
     message = graph_def(X, Y, *nodes)
-    with graphmill.Session(graph=message, host=make_host(Plugin())) as session:
+    with graphmill.Session(graph=message, config=PRUNED, host=make_host(Plugin())) as session:
         with pytest.raises(errors.NotFoundError) as caught:
             session.run(["b:0", "y:0"], {"x:0": 1.0})
         text = caught.value.message

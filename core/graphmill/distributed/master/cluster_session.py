@@ -110,7 +110,9 @@ class ClusterSession(SessionInterface):
         executors = host.executors.get(config.experimental.executor_type)
         options = PassOptions(config, self._devices, host, frozenset(executors.forbids_passes))
         is_static = config.experimental.optimize_for_static_graph
-        self._state = GraphExecutionState(host.ops, options, is_static=is_static)
+        self._state = GraphExecutionState(
+            host.ops, options, is_static=is_static, knows_kernels=False
+        )
         self._maker = TaskGraphMaker(options)
         self._graph_lock = fork_safe_rlock()
         self._cache = SignatureCache()

@@ -31,7 +31,7 @@ class ColocationGroups:
     def add(self, nodes: Iterable[Node]) -> None:
         """Add the groups that the attrs and inputs of nodes require."""
         for node in nodes:
-            for group in _groups_named_by(node):
+            for group in colocated_names(node):
                 self._join(group, node.name)
             for edge in node.in_edges:
                 if must_colocate(edge):
@@ -53,7 +53,7 @@ class ColocationGroups:
             self._parent[b] = a
 
 
-def _groups_named_by(node: Node) -> list[str]:
+def colocated_names(node: Node) -> list[str]:
     """Return the groups in a node's `_class` attr; an attr of another type is ignored."""
     entries = node.attrs.get(CLASS_ATTR)
     if not isinstance(entries, tuple):

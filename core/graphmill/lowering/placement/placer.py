@@ -22,6 +22,7 @@ from graphmill.graph.node_roles import (
 from graphmill.lowering.kernel_lookup import try_find_kernel
 from graphmill.lowering.placement.colocation import (
     ColocationGroups,
+    colocated_names,
     merge_requests,
     takes_reference_or_handle,
 )
@@ -155,13 +156,18 @@ def check_requests(
         if allow_soft_placement:
             request = _without_device(request)
         if not any(map(request.matches, names)):
-            error = _no_such_device(node, devices)
-            error.message += (
-                ". If no step needs the node, graph_options.place_pruned_graph makes sessions "
-                "check only the nodes that a step needs"
-            )
-            raise error
+            raise _no_such_device(node, devices)
         unmet.discard(node.device)
+
+
+def check_groups(graph: Graph, options: PlacementOptions) -> None:
+    """Check that colocated nodes of a session's graph can be placed together; assign no devices.
+
+    Raises:
+        InvalidArgumentError: as `place`.
+    """
+    if len(options.devices) > 1:
+        _Placer(graph, options, None, {}).check()
 
 
 def _place_on_one(graph: Graph, options: PlacementOptions) -> None:
@@ -208,6 +214,11 @@ class _Placer:
             self._assign(node, self._device_of_consumers(node))
         return [self._record(node) for node in self.graph.nodes]
 
+    def check(self) -> None:
+        """Check that each group has a device."""
+        for group in dict.fromkeys(self.group_of.values()):
+            self._candidates(group)
+
     def _make_groups(self, full: Graph | None) -> None:
         union = ColocationGroups()
         if full is not None:
@@ -226,22 +237,25 @@ class _Placer:
             self._merge_requests(group)
 
     def _merge_requests(self, group: _Group) -> None:
-        """Combine the requests of a group; a variable's request overrides those of its consumers.
+        """Combine the requests of a group; some nodes give up theirs if it conflicts.
 
         As in TensorFlow (`Member::EnsureCompatibilityAcrossResourceEdge`), the request of a
         variable, or the device that it already has, overrides the requests of nodes that take its
         reference or handle: functions that restore variables request the CPU, even for variables on
-        other devices.
+        other devices. The request of a node overrides those of nodes that name it in their
+        colocation attr, as when TensorFlow's Python API imports a graph.
         """
+        names = {node.name for node in group.members}
         asking = [node for node in group.members if self._request(node) != _ANY]
-        for node in sorted(asking, key=takes_reference_or_handle):
-            request, takes_handle = self._request(node), takes_reference_or_handle(node)
-            soft = self.options.allow_soft_placement and not takes_handle
+        for node in sorted(asking, key=lambda node: _precedence(node, names)):
+            is_follower = _precedence(node, names) > 0
+            soft = self.options.allow_soft_placement and not takes_reference_or_handle(node)
+            request = self._request(node)
             merged = merge_requests(request, group.request, soft=soft)
             if merged is not None:
                 group.request = merged
                 group.asked = group.asked or node
-            elif not takes_handle:
+            elif not is_follower:
                 raise self._conflict(group, node)
             elif self.options.log:
                 _log(f"{node.name}: ({node.op}): the request for {request} is ignored")
@@ -406,6 +420,13 @@ class _Placer:
             ]
             yield f"  {node.name} ({node.op}):{request} kernels: {', '.join(kinds)}"
         yield f"  devices: {', '.join(device.name for device in self.options.devices)}"
+
+
+def _precedence(node: Node, members: set[str]) -> int:
+    """Return 0 if no other node of a group overrides a node's request, more if one does."""
+    if takes_reference_or_handle(node):
+        return 2
+    return int(any(name in members for name in colocated_names(node) if name != node.name))
 
 
 def _is_generator(node: Node) -> bool:

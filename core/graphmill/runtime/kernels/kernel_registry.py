@@ -211,6 +211,18 @@ class KernelRegistry:
                 self._load(table, key, None, None)
         return sorted(op for op in list(self._by_op) if self._checked(op))
 
+    def may_have(self, op_def: OpDef) -> bool:
+        """Return whether an op may have a kernel; imports nothing, unlike `registrations`."""
+        with self._lock:
+            modules = (
+                *self._modules_by_family.get(op_def.family, ()),
+                *self._modules_by_op.get(op_def.name, ()),
+            )
+            return bool(self._by_op.get(op_def.name)) or any(
+                module not in self._loaded and module.is_for(op_def.name, None)
+                for module in modules
+            )
+
     def registrations(
         self, op_def: OpDef, backends: Sequence[str] | None = None
     ) -> list[Registration]:

@@ -204,10 +204,17 @@ def test_a_device_without_a_kernel_is_refused_op_by_op_p1(placing: Placing) -> N
 
 
 def test_requests_that_cannot_both_be_met_are_refused_p1(placing: Placing) -> None:
-    placing.node("a", placing.node("s"), on="/cpu:0")
-    placing.node("b", placing.node("t"), on="/cpu:1", with_=["a"])
+    placing.node("a", placing.node("s"), on="/cpu:0", with_=["gone"])
+    placing.node("b", placing.node("t"), on="/cpu:1", with_=["gone"])
     with pytest.raises(errors.InvalidArgumentError, match="Cannot colocate nodes 'a' and 'b'"):
         placing.place()
+
+
+def test_request_of_a_node_overrides_that_of_a_node_colocated_with_it(placing: Placing) -> None:
+    placing.node("b", placing.node("t"), on="/cpu:1", with_=["a"])
+    placing.node("a", placing.node("s"), on="/cpu:0")
+    placing.place()
+    assert placing["a"] == placing["b"] == "CPU:0"
 
 
 @pytest.mark.parametrize("soft", [False, True])
