@@ -1,8 +1,8 @@
 """Complete a step's statistics with nodes inside clusters and nodes without a kernel.
 
-A traced step runs what other steps run. A cluster is one node there, so the nodes in it get equal
-shares of its time, and their labels say that this is an estimate. Arguments, results and constants
-run no kernel; they appear with the times of the step, as in TensorFlow's statistics.
+A traced step runs what other steps run. A cluster is one node there, so the nodes in it get shares
+of its time (`cluster_members`), and their labels say that this is an estimate. Arguments, results
+and constants run no kernel; they appear with the times of the step, as in TensorFlow's statistics.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
+from graphmill.explain.cluster_members import Members, shares
 from graphmill.explain.compilation import find_compilation
 from graphmill.graph.formats.import_export import graph_to_graph_def
 from graphmill.graph.functions.function_def import function_def
@@ -27,19 +28,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from graphmill import proto
+    from graphmill.explain.cluster_members import Member
     from graphmill.explain.compilation import ClusterRecord
     from graphmill.graph.graph import Graph
     from graphmill.graph.node import Node
     from graphmill.lowering.partitioning.build_executors import PerPartition
-    from graphmill.runtime.steps.step_stats import OutputStats, StepStatsCollector, TimedRun
-
-
-class _Member(NamedTuple):
-    """A node in a cluster."""
-
-    name: str
-    op: str
-    label: str
+    from graphmill.ops.definition.op_registry import OpRegistry
+    from graphmill.runtime.steps.step_stats import OutputStats, StepStatsCollector
 
 
 class _InstantNode(NamedTuple):
@@ -54,9 +49,7 @@ class _InstantNode(NamedTuple):
 
 # What is kept must not refer to the graph: a value that holds its key keeps it alive for ever.
 _INSTANT_NODES: Final[WeakKeyDictionary[Graph, tuple[_InstantNode, ...]]] = WeakKeyDictionary()
-_MEMBERS: Final[WeakKeyDictionary[Graph, dict[tuple[str, str], tuple[_Member, ...]]]] = (
-    WeakKeyDictionary()
-)
+_MEMBERS: Final[WeakKeyDictionary[Graph, dict[str, tuple[Member, ...]]]] = WeakKeyDictionary()
 
 
 def complete_trace(
@@ -65,9 +58,10 @@ def complete_trace(
     interpreted: Iterable[PerPartition],
     started: int,
     ended: int | None,
+    ops: OpRegistry,
 ) -> None:
     """Add the nodes that a step has run without recording them, see `completion_of`."""
-    completion_of(collector, items, interpreted, started, ended)()
+    completion_of(collector, items, interpreted, started, ended, ops)()
 
 
 def completion_of(
@@ -76,6 +70,7 @@ def completion_of(
     interpreted: Iterable[PerPartition],
     started: int,
     ended: int | None,
+    ops: OpRegistry,
 ) -> Callable[[], None]:
     """Return a function that adds the nodes that a step has run without recording them.
 
@@ -87,20 +82,23 @@ def completion_of(
         interpreted: those from which they were built, with the nodes of the clusters.
         started: when the step began, from `now`.
         ended: when it ended; None if it failed, so that it has no results.
+        ops: the ops of nodes in functions.
     """
     collector.note_threads()
     thread = thread_id()
     tiers = [{cluster.name: cluster.tier for cluster in _clusters(item.graph)} for item in items]
 
     def complete() -> None:
+        iterations = collector.iterations()
         for item, tier_of in zip(items, tiers, strict=True):
             runs = collector.runs(item.device.name)
             recorded = {name_of(run): run for run in runs}
             for cluster in _clusters(item.graph):
                 whole = recorded.get(cluster.name)
                 if whole is not None:
-                    tier = tier_of[cluster.name]
-                    runs.extend(_shares(whole, _members(cluster, tier, item.graph, interpreted)))
+                    note = f"estimate: in {cluster.name}, {tier_of[cluster.name]}"
+                    members = _members(cluster, item.graph, interpreted, ops)
+                    runs.extend(shares(whole, members, note, iterations))
             for node in _instant_nodes(item.graph):
                 when = ended if node.is_result else started
                 if when is not None and node.name not in recorded:
@@ -129,31 +127,16 @@ def _instant_nodes(graph: Graph) -> tuple[_InstantNode, ...]:
 
 
 def _members(
-    cluster: ClusterRecord, tier: str, graph: Graph, interpreted: Iterable[PerPartition]
-) -> tuple[_Member, ...]:
-    """Return the nodes in a cluster of a partition, with the labels for its tier."""
+    cluster: ClusterRecord, graph: Graph, interpreted: Iterable[PerPartition], ops: OpRegistry
+) -> tuple[Member, ...]:
+    """Return the nodes in a cluster of a partition."""
     known = _MEMBERS.setdefault(graph, {})
-    members = known.get((cluster.name, tier))
+    members = known.get(cluster.name)
     if members is None:
         originals = {node.name: node for item in interpreted for node in item.graph.nodes}
-        note = f"(estimate: in {cluster.name}, {tier})"
-        members = tuple(_member(cluster, name, originals.get(name), note) for name in cluster.nodes)
-        known[cluster.name, tier] = members
+        found = Members(graph, originals, ops).of(cluster.name, cluster.nodes)
+        members = known[cluster.name] = found
     return members
-
-
-def _member(cluster: ClusterRecord, name: str, node: Node | None, note: str) -> _Member:
-    label = f"{name} = in {cluster.name}()" if node is None else label_of(node)
-    return _Member(name, "" if node is None else node.op, f"{label} {note}")
-
-
-def _shares(whole: TimedRun | NodeStats, members: Sequence[_Member]) -> Iterable[NodeStats]:
-    """Yield the statistics of the nodes in a cluster, each with an equal share of its time."""
-    share = (whole.ended - whole.started) // max(len(members), 1)
-    for position, (name, op, label) in enumerate(members):
-        started = whole.started + position * share
-        times = (whole.scheduled, started, started + share)
-        yield NodeStats(name, op, whole.thread_id, *times, (), label)
 
 
 def _runs_no_kernel(node: Node) -> bool:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from graphmill.explain.compilation import COMPILED, INTERPRETED
+from graphmill.explain.unit_text import bytes_text, time_text
 from graphmill.report.traced_steps import short_device
-from graphmill.report.unit_text import bytes_text, time_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

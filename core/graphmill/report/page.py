@@ -12,7 +12,7 @@ from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Any, Final
 
-from graphmill.report.unit_text import bytes_text, time_text
+from graphmill.explain.unit_text import bytes_text, time_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

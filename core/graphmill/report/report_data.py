@@ -8,11 +8,11 @@ from graphmill.errors import InvalidArgumentError
 from graphmill.explain.compilation import COMPILED, INTERPRETED, STRAIGHT_LINE
 from graphmill.explain.plain import as_plain
 from graphmill.explain.step_trace import StepTrace
+from graphmill.explain.unit_text import bytes_text, time_text
 from graphmill.report.advice import advice_for
 from graphmill.report.graph_data import graph_data
 from graphmill.report.graph_nodes import graph_nodes
 from graphmill.report.traced_steps import short_device, step_data, traced_step
-from graphmill.report.unit_text import bytes_text, time_text
 from graphmill.session.session import Session
 
 if TYPE_CHECKING:

@@ -116,7 +116,8 @@ class WorkerStep:
         else:
             if self.collector is not None:
                 interpreted = self._graph.executors.items
-                complete_trace(self.collector, items, interpreted, started, now())
+                ops = self._graph.host.ops
+                complete_trace(self.collector, items, interpreted, started, now(), ops)
         finally:
             self._args.close()
             if self._container.is_used:

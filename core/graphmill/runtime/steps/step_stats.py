@@ -76,13 +76,14 @@ class TimedRun(NamedTuple):
 class StepStatsCollector:
     """Collects the node statistics of one step, by device.
 
-    Threads: `record` and the result of `recorder` are atomic; everything else is called after the
-    step.
+    Threads: `record`, `note_iterations` and the result of `recorder` are atomic; everything else is
+    called after the step.
     """
 
     def __init__(self) -> None:
         self._by_device: dict[str, list[Any]] = {}
         self._thread_names: dict[int | None, str] | None = None
+        self._loops: list[tuple[str, int]] = []
 
     def record(self, device: str, stats: NodeStats) -> None:
         """Add one run of a node."""
@@ -102,6 +103,22 @@ class StepStatsCollector:
         """Return the recorded nodes in order of completion, of one device or of all."""
         devices = list(self._by_device) if device is None else [device]
         return [as_stats(run) for each in devices for run in self.runs(each)]
+
+    def note_iterations(self, body: str, count: int) -> None:
+        """Add a run of a loop in a cluster, whose iterations no executor sees.
+
+        Args:
+            body: the name of the function that is the body of the loop.
+            count: the number of its iterations.
+        """
+        self._loops.append((body, count))
+
+    def iterations(self) -> dict[str, float]:
+        """Return the mean number of iterations of a run, by the body of the loop."""
+        counts: dict[str, list[int]] = {}
+        for body, count in self._loops:
+            counts.setdefault(body, []).append(count)
+        return {body: sum(one) / len(one) for body, one in counts.items()}
 
     def note_threads(self) -> None:
         """Take the names of threads now, for statistics that are serialized later."""

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from graphmill.lowering.partitioning.build_executors import PerPartition
+    from graphmill.ops.definition.op_registry import OpRegistry
     from graphmill.proto.config_pb2 import ConfigProto, RunMetadata, RunOptions
     from graphmill.runtime.steps.step_stats import StepStatsCollector
     from graphmill.session.executors_cache import ExecutorsAndKeys
@@ -27,6 +28,7 @@ class Measured:
         items: the partitions that ran.
         started: when it began, from `now`.
         ended: when it ended; None if it failed.
+        ops: the ops of nodes in functions.
     """
 
     __slots__ = ("_collector", "_complete", "_executors", "_items")
@@ -38,12 +40,13 @@ class Measured:
         items: Sequence[PerPartition],
         started: int,
         ended: int | None,
+        ops: OpRegistry,
     ) -> None:
         from graphmill.explain.trace_completion import completion_of  # few steps are traced
 
         self._collector, self._executors, self._items = collector, executors, items
         self._complete: Callable[[], None] | None = completion_of(
-            collector, items, executors.items, started, ended
+            collector, items, executors.items, started, ended, ops
         )
 
     def add_statistics(self, message: RunMetadata) -> None:

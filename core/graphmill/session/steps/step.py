@@ -156,7 +156,7 @@ def run_step_with_options(
             measured = None
             if collector is not None and is_traced:
                 ended = None if failure is not None else now()
-                measured = Measured(collector, executors, items, started, ended)
+                measured = Measured(collector, executors, items, started, ended, session.host.ops)
             metadata = fill_metadata(
                 run_metadata, items, run_options, session.config, measured, wants_costs=wants_costs
             )

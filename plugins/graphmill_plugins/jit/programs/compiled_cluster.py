@@ -63,6 +63,7 @@ class Layout:
             are the last outputs.
         is_limited: whether the last output is instead a flag that all such loops have iterations
             left.
+        trips: the body and the number of iterations of each loop that always makes as many.
     """
 
     results: list[Any]
@@ -74,6 +75,7 @@ class Layout:
     donatable: frozenset[int] = frozenset()
     num_loops: int = 0
     is_limited: bool = False
+    trips: tuple[tuple[str, int], ...] = ()
 
     @property
     def guard(self) -> int:
@@ -246,6 +248,9 @@ class CompiledCluster:
             raise ProgramFailedError(first_line(error)) from error
         if not is_good:
             raise CheckFailedError
+        if step.stats_collector is not None and not self.is_shared:  # else the names are others
+            for body, count in self._layout.trips:
+                step.stats_collector.note_iterations(body, count)
         return outputs
 
     def _is_good(self, outputs: Sequence[Any]) -> bool:

@@ -336,6 +336,7 @@ class _Build:
             tracer = Tracer(self._bodies, constants, handles, marks, limit)
             results, after = tracer.run(main, args, state)
         self.suppliers = tracer.suppliers
+        self.layout.trips = tuple(tracer.trips.items())
         if self._is_loop:
             count = _iterations_of(limit, has_inner_loop=tracer.has_inner_loop)
             return self._outputs([*results, count], after, first)

@@ -274,6 +274,9 @@ class StraightLine:
         if is_replaced:
             self._write_replacement(node, carried, number, writer)
         writer.add("    if args.is_cancelled: _raise_cancelled(args)", node)
+        self._names[f"_loop{number}"] = of_kind[CallKind.LOOP_BODY].name
+        note = f"note_iterations(_loop{number}, {count})"
+        writer.add(f"if args.stats_collector is not None: args.stats_collector.{note}", node)
         writer.add(f"{_unpacked(targets, node)}{carried}; del {carried}, {count}", node)
 
     def _write_replacement(self, node: Node, carried: str, number: int, writer: _Writer) -> None:

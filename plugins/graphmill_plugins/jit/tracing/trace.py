@@ -87,6 +87,7 @@ class Tracer:
 
     Attributes:
         has_inner_loop: whether a long loop is inside another loop or a conditional.
+        trips: the number of iterations of each loop that always makes as many, by its body.
         offsets: static differences between traced integers.
         counts: the capacities of lists by their traced sizes.
         rows: the distinct rows that `Unique` nodes compute.
@@ -101,6 +102,7 @@ class Tracer:
         limit: Limit | None = None,
     ) -> None:
         self.has_inner_loop = False
+        self.trips: dict[str, int] = {}
         self._limit = limit
         self._depth = 0  # nesting depth of functions of loops and conditionals
         self._marks = marks
@@ -378,6 +380,8 @@ class Tracer:
         capacity = None
         if trips is not None and (trips.is_exact or trips.most <= _MAX_RESERVED_CAPACITY):
             capacity = trips.most
+        if trips is not None and trips.is_exact:
+            self.trips[body_function.name] = trips.most
         functions = self._function(test_function), self._function(body_function)
         try:
             results, after = trace_while(

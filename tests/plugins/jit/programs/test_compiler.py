@@ -23,7 +23,7 @@ jax = pytest.importorskip("jax")
 from graphmill_plugins.jit.programs import compiler  # noqa: E402 - needs JAX
 from graphmill_plugins.jit.programs.compiled_cluster import ProgramFailedError  # noqa: E402
 
-STEP = SimpleNamespace(is_cancelled=False)
+STEP = SimpleNamespace(is_cancelled=False, stats_collector=None)
 VARIABLE = "v = VarHandleOp(dtype=float32, shape=[2], shared_name='v')"
 ADD = ("add = AssignAddVariableOp(v, x)", "read = ReadVariableOp(v, dtype=float32, after=[add])")
 PICK = ("k = Const(dtype=int32, value='int32: 0')", "part = GatherV2(x, i, k)")

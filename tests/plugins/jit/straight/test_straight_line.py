@@ -11,7 +11,7 @@ from tests.plugins.jit.small_graphs import HotSession, body, graph_def, straight
 
 from graphmill.errors import CancelledError, InvalidArgumentError
 
-GOING_ON: Any = SimpleNamespace(is_cancelled=False)
+GOING_ON: Any = SimpleNamespace(is_cancelled=False, stats_collector=None)
 NUMBER = "k = Const(dtype=int32, value='int32: {}')"
 LESS = f"less(i: int32, v: float32) -> bool: {NUMBER.format(3)}; y = Less(i, k); return y"
 STEP = (
