@@ -17,7 +17,7 @@ def test_thresholds_are_restored_when_the_last_block_ends() -> None:
     setting, before = NoFullCollections(), gc.get_threshold()
     with setting:
         with setting:
-            assert gc.get_threshold()[:2] == before[:2]
+            assert gc.get_threshold()[0] >= before[0]
         within = gc.get_threshold()
     assert gc.get_threshold() == before
     assert within == before or within[2] > before[2]
