@@ -57,6 +57,7 @@ class KernelFactory:
         self._functions = functions
         self._segment = segment
         self._choices: dict[Node, KernelChoice] = {}
+        self._validates = is_validation_on()
 
     def choose_all(self, graph: Graph) -> None:
         """Look up the kernel of each node.
@@ -121,7 +122,7 @@ class KernelFactory:
         if is_constant(node) and _has_device_value(choice.definition, self._device):
             _copy_to_device(kernel, self._device)
         kernel.compute = self._device.compute_of(kernel)
-        if is_validation_on():
+        if self._validates:
             kernel.compute = validated(kernel, node)
         return kernel
 

@@ -171,6 +171,10 @@ class OpDef:
         value_function: infers static values of the outputs; see
             `graphmill.ops.inference.value_inference`.
         effects: its effects, once `graphmill.ops.definition.effects.effects_of` was asked for them.
+        has_list_inputs, has_list_outputs: whether an input or output stands for several tensors.
+        has_tensor_attrs: whether an attr is a tensor or a list of them.
+        attr_keywords: the attrs that kernel functions take, with the functions, by their ids; see
+            `graphmill.runtime.kernels.kernel_signature.attr_keywords`.
 
     `traits`, `shape_function` and `value_function` are not stored in messages and are ignored when
     definitions are compared. A definition is never changed; use `dataclasses.replace`.
@@ -241,6 +245,10 @@ class OpDef:
         self._inputs = _type_plan(input_args)
         self._outputs = _type_plan(output_args)
         self._calls = _all_calls(attrs, traits)
+        self.has_list_inputs = any(arg.is_list for arg in input_args)
+        self.has_list_outputs = any(arg.is_list for arg in output_args)
+        self.has_tensor_attrs = any("tensor" in attr.type for attr in attrs)
+        self.attr_keywords: dict[int, tuple[Any, tuple[tuple[AttrDef, str], ...]]] = {}
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, OpDef):

@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import copy
 import inspect
-import keyword
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -34,7 +33,7 @@ from graphmill.errors import InternalError, InvalidArgumentError
 from graphmill.ops.attrs.attr_width import check_attr_widths
 from graphmill.ops.definition.op_traits import EFFECTS, Boundary, effect_set
 from graphmill.runtime.kernels.kernel_signature import (
-    parameters_of,
+    attr_keywords,
     takes_broker,
     takes_namespace,
 )
@@ -574,16 +573,8 @@ def wanted_attrs(
     function: Callable[..., Any], construction: OpKernelConstruction
 ) -> dict[str, Any]:
     """Return the attrs that a function's parameters name, as Python values."""
-    parameters = parameters_of(function)
-    names = {*parameters.positional, *parameters.keyword_only}
-    takes_any = parameters.takes_any_keyword
-    inputs = {arg.name for arg in construction.op_def.input_args}
-    attrs = {}
-    for attr in construction.op_def.attrs:
-        name = attr.name + "_" if keyword.iskeyword(attr.name) else attr.name
-        if (takes_any or name in names) and attr.name not in inputs:
-            attrs[name] = _attr_value(attr, construction)
-    return attrs
+    keywords = attr_keywords(function, construction.op_def)
+    return {keyword: _attr_value(attr, construction) for attr, keyword in keywords}
 
 
 def _attr_value(attr: AttrDef, construction: OpKernelConstruction) -> Any:
@@ -601,10 +592,10 @@ def _group_inputs(
     compute: Callable[..., Any], op_def: OpDef, attrs: Mapping[str, Any], offset: int
 ) -> Callable[..., Any]:
     """Wrap `compute` so that it receives list inputs, which are flat in the graph, as lists."""
-    if not any(arg.number_attr or arg.type_list_attr for arg in op_def.input_args):
+    if not op_def.has_list_inputs:
         return compute
     ranges = op_def.input_ranges(attrs)
-    lists = {arg.name: bool(arg.number_attr or arg.type_list_attr) for arg in op_def.input_args}
+    lists = {arg.name: arg.is_list for arg in op_def.input_args}
     if not offset and lists[op_def.input_args[0].name] and sum(lists.values()) == 1:
         # The common signatures, as those of Pack and ConcatV2: a list, alone or before single
         # inputs.
@@ -643,9 +634,9 @@ def _flatten_done(compute: Callable[..., Any], flatten: Callable[[Any], Any]) ->
 
 def output_flattener(op_def: OpDef, attrs: Mapping[str, Any]) -> Callable[[Any], Any] | None:
     """Return the function from a kernel's result to flat outputs, or None if it is the identity."""
-    lists = [bool(arg.number_attr or arg.type_list_attr) for arg in op_def.output_args]
-    if not any(lists):
+    if not op_def.has_list_outputs:
         return None
+    lists = [arg.is_list for arg in op_def.output_args]
     count = len(op_def.output_types(attrs))
     if len(lists) == 1:
         return _first if count == 1 else None

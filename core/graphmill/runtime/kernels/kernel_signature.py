@@ -17,7 +17,7 @@ from graphmill.errors import InvalidArgumentError, suggest
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from graphmill.ops.definition.op_def import OpDef
+    from graphmill.ops.definition.op_def import AttrDef, OpDef
     from graphmill.runtime.kernels.kernel import KernelDef
 
 _NAMESPACE: Final = frozenset({"xp", "_xp"})
@@ -63,6 +63,32 @@ def parameters_of(function: Callable[..., object]) -> Parameters:
         any(p.kind is p.VAR_POSITIONAL for p in parameters),
         any(p.kind is p.VAR_KEYWORD for p in parameters),
         sum(p.default is p.empty for p in positional),
+    )
+
+
+def attr_keywords(
+    function: Callable[..., object], op_def: OpDef
+) -> tuple[tuple[AttrDef, str], ...]:
+    """Return the attrs of an op that a function's parameters name, each with its keyword."""
+    known = op_def.attr_keywords.get(id(function))
+    if known is None:
+        known = op_def.attr_keywords[id(function)] = function, _attr_keywords(function, op_def)
+    return known[1]
+
+
+def _attr_keywords(
+    function: Callable[..., object], op_def: OpDef
+) -> tuple[tuple[AttrDef, str], ...]:
+    parameters = parameters_of(function)
+    names = {*parameters.positional, *parameters.keyword_only}
+    inputs = {arg.name for arg in op_def.input_args}
+    keywords = (
+        (attr, attr.name + "_" if keyword.iskeyword(attr.name) else attr.name)
+        for attr in op_def.attrs
+        if attr.name not in inputs
+    )
+    return tuple(
+        (attr, name) for attr, name in keywords if parameters.takes_any_keyword or name in names
     )
 
 
