@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from graphmill import proto
+    from graphmill.graph.node import Types
     from graphmill.graph.scopes.device_scopes import DeviceSpec
     from graphmill.graph.variable import Variable
     from graphmill.ops.inputs.arguments import DTypeLike, ShapeLike
@@ -362,8 +363,15 @@ class Graph(ShapedGraph):
 
     # Implementation.
 
-    def _insert(self, name: str, op_def: OpDef, attrs: dict[str, Any], device: str) -> Node:
-        node = super()._insert(name, op_def, attrs, device)
+    def _insert(
+        self,
+        name: str,
+        op_def: OpDef,
+        attrs: dict[str, Any],
+        device: str,
+        types: Types | None = None,
+    ) -> Node:
+        node = super()._insert(name, op_def, attrs, device, types)
         self._names.mark_used(name)
         return node
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from graphmill.dtypes import DType
+    from graphmill.graph.node import Types
     from graphmill.ops.definition.op_def import OpDef
 
 SOURCE_NAME = "_SOURCE"
@@ -166,7 +167,8 @@ class Graph:
         """
         copies = {}
         for node in nodes:
-            copy = self._insert(node.name, node.op_def, node.attrs, node.device)
+            types = node.input_types, node.output_types
+            copy = self._insert(node.name, node.op_def, node.attrs, node.device, types)
             copy.assigned_device = node.assigned_device
             copy.debug_info = node.debug_info
             copies[node] = copy
@@ -341,7 +343,14 @@ class Graph:
             if not node.out_edges:
                 self._connect_control(node, self.sink)
 
-    def _insert(self, name: str, op_def: OpDef, attrs: dict[str, Any], device: str) -> Node:
+    def _insert(
+        self,
+        name: str,
+        op_def: OpDef,
+        attrs: dict[str, Any],
+        device: str,
+        types: Types | None = None,
+    ) -> Node:
         if name in self._by_name:
             raise AlreadyExistsError(
                 f"the graph already has a node {name!r} (op {self._by_name[name].op}); "
@@ -349,7 +358,7 @@ class Graph:
                 node=name,
                 op_type=op_def.name,
             )
-        node = Node(self, len(self._nodes), name, op_def, attrs, device)
+        node = Node(self, len(self._nodes), name, op_def, attrs, device, types)
         self._nodes.append(node)
         self._by_name[name] = node
         return node

@@ -5,7 +5,7 @@ Semantics: `tensorflow/core/graph/graph.h`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from graphmill.errors import (
     EmptyGraphError,
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from graphmill.graph.default_session import SessionLike
     from graphmill.graph.graph import Graph
     from graphmill.ops.definition.op_def import OpDef
+
+    Types: TypeAlias = tuple[tuple[DType, ...], tuple[DType, ...]]  # of inputs and of outputs
 
 CONTROL_SLOT: Final = -1
 """The output and input index of a control edge."""
@@ -64,7 +66,8 @@ class Node:
         id: index among the nodes; dense and stable for the life of the graph.
         name: unique in the graph.
         op_def: definition of its op.
-        attrs: canonical attr values, defaults filled in. Change them through `Graph.set_attr`.
+        attrs: canonical attr values, defaults filled in. Nodes may share them: change them through
+            `Graph.set_attr` only.
         device: the requested device, a full or partial name; empty for any.
         assigned_device: full name of the device that placement chose; empty before placement.
         in_edges: the data edges into it; `in_edges[i]` is input i.
@@ -98,6 +101,7 @@ class Node:
         op_def: OpDef,
         attrs: dict[str, Any],
         device: str,
+        types: Types | None = None,
     ) -> None:
         self.graph = graph
         self.id = node_id
@@ -110,8 +114,10 @@ class Node:
         self.in_edges: list[Edge] = []
         self.control_in_edges: list[Edge] = []
         self.out_edges: list[Edge] = []
-        self.input_types: tuple[DType, ...] = op_def.input_types(attrs)
-        self.output_types: tuple[DType, ...] = op_def.output_types(attrs)
+        self.input_types, self.output_types = types or (
+            op_def.input_types(attrs),
+            op_def.output_types(attrs),
+        )
 
     @property
     def op(self) -> str:

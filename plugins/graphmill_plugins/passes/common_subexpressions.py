@@ -28,11 +28,11 @@ def merge(graph: Graph, options: PassOptions) -> None:
     if not is_enabled("common_subexpressions", options.config):
         return
     first: dict[Hashable, Node] = {}
-    merged = []
+    key_of, merged = _Keys(), []
     for node in topological_order(graph):
         if not (node.output_types and has_pure_op(node)) or _has_large_tensor(node):
             continue
-        original = first.setdefault(_key(node), node)
+        original = first.setdefault(key_of(node), node)
         # The kernel, which equal nodes share, is looked up only if there is a duplicate.
         if original is node or not is_pure(original, options):
             continue
@@ -45,21 +45,34 @@ def merge(graph: Graph, options: PassOptions) -> None:
     graph.withdraw(merged)
 
 
-def _key(node: Node) -> Hashable:
+class _Keys:
+    """Makes the keys of nodes, which are equal if the nodes compute the same."""
+
+    def __init__(self) -> None:
+        self._attrs: dict[int, Hashable] = {}  # by the id of attrs, which nodes share
+
+    def __call__(self, node: Node) -> Hashable:
+        """Return the key of a node.
+
+        Raises:
+            OpError: the content of a tensor does not match its shape.
+        """
+        attrs = self._attrs.get(id(node.attrs))
+        if attrs is None:
+            attrs = self._attrs[id(node.attrs)] = _attrs_key(node)
+        inputs = [(edge.src.id, edge.src_output) for edge in node.in_edges]
+        if node.op_def.is_commutative:
+            inputs.sort()
+        control = frozenset([edge.src.id for edge in node.control_in_edges])
+        return node.op, node.assigned_device or node.device, tuple(inputs), control, attrs
+
+
+def _attrs_key(node: Node) -> Hashable:
     try:
-        return _content(node)
-    except OpError as error:  # the content of a tensor does not match its shape
+        return frozenset((name, _value(value)) for name, value in node.attrs.items())
+    except OpError as error:
         error.locate(node=node.name, op_type=node.op)
         raise
-
-
-def _content(node: Node) -> Hashable:
-    inputs = tuple((edge.src.id, edge.src_output) for edge in node.in_edges)
-    if node.op_def.is_commutative:
-        inputs = tuple(sorted(inputs))
-    control = frozenset(edge.src.id for edge in node.control_in_edges)
-    attrs = frozenset((name, _value(value)) for name, value in node.attrs.items())
-    return node.op, node.assigned_device or node.device, inputs, control, attrs
 
 
 def _value(value: Any) -> Hashable:

@@ -111,7 +111,8 @@ class TaskGraphMaker:
     def _add(self, part: Graph, known: Collection[str], whole: proto.GraphDef) -> None:
         """Add the partition of a device to the graph of its task; all share the library."""
         for node in part.nodes:
-            node.attrs.pop(NEVER_DEAD_ATTR, None)
+            if NEVER_DEAD_ATTR in node.attrs:
+                node.attrs = {k: v for k, v in node.attrs.items() if k != NEVER_DEAD_ATTR}
         message = graph_to_graph_def(part)
         self._make_names_unique(message, known)
         whole.ClearField("library")

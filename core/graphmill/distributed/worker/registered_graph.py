@@ -204,11 +204,11 @@ class RegisteredGraph:
                 )
             node.assigned_device = node.device
             # What another process declares about deadness cannot be trusted; values fed by its
-            # client
-            # are never dead.
-            node.attrs.pop(NEVER_DEAD_ATTR, None)
-            if is_receive(node) and node.attrs.get("client_terminated"):
-                node.attrs[NEVER_DEAD_ATTR] = True
+            # client are never dead.
+            is_fed = is_receive(node) and node.attrs.get("client_terminated")
+            if is_fed or NEVER_DEAD_ATTR in node.attrs:
+                declared = {k: v for k, v in node.attrs.items() if k != NEVER_DEAD_ATTR}
+                node.attrs = {**declared, NEVER_DEAD_ATTR: True} if is_fed else declared
         return graph
 
     def _function_runtime(self, device: Device) -> FunctionLibraryRuntime:

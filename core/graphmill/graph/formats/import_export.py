@@ -77,10 +77,11 @@ def extend_graph(
     _refuse_names_of_ops(grown, library, ops)
     graph.library = grown
     added: list[Node] = []
+    attrs_of = _SharedAttrs(large_tensors)
     try:
         # Not a comprehension: nodes that were added before an error must be withdrawn.
         for node_def in graph_def.node:
-            node = _add_node(graph, node_def, ops, versions.producer, large_tensors)
+            node = _add_node(graph, node_def, ops, versions.producer, attrs_of)
             added.append(node)
         for node, node_def in zip(added, graph_def.node, strict=True):
             _add_edges(graph, node, node_def)
@@ -238,12 +239,40 @@ def _check_node_name(graph: Graph, node_def: proto.NodeDef) -> None:
         )
 
 
+class _SharedAttrs:
+    """Parses and checks the attrs of nodes; nodes with equal ops and attrs share one dict."""
+
+    def __init__(self, large_tensors: LargeTensors | None) -> None:
+        self._large_tensors = large_tensors
+        self._have_large = {node for _, node, _ in large_tensors or ()}
+        self._parsed: dict[tuple[object, ...], dict[str, Any]] = {}
+
+    def __call__(self, node_def: proto.NodeDef, op_def: OpDef) -> dict[str, Any]:
+        """Return the canonical attrs of a node.
+
+        Raises:
+            InvalidArgumentError: an attr is missing or has a wrong value.
+        """
+        if op_def.has_tensor_attrs or node_def.name in self._have_large:
+            return self._parse(node_def, op_def)
+        key = op_def.name, *[(name, v.SerializeToString()) for name, v in node_def.attr.items()]
+        attrs = self._parsed.get(key)
+        if attrs is None:
+            attrs = self._parsed[key] = self._parse(node_def, op_def)
+        return attrs
+
+    def _parse(self, node_def: proto.NodeDef, op_def: OpDef) -> dict[str, Any]:
+        attrs = node_attrs(node_def, op_def, self._large_tensors)
+        check_node_attrs(op_def, attrs, node_def.name)
+        return attrs
+
+
 def _add_node(
     graph: Graph,
     node_def: proto.NodeDef,
     ops: OpRegistry,
     producer: int,
-    large_tensors: LargeTensors | None,
+    attrs_of: _SharedAttrs,
 ) -> Node:
     try:
         _check_node_name(graph, node_def)
@@ -253,8 +282,7 @@ def _add_node(
                 f"Op {op_def.name} is not available in GraphDef version {producer}; "
                 f"it was removed in version {op_def.deprecated_version}"
             )
-        attrs = node_attrs(node_def, op_def, large_tensors)
-        check_node_attrs(op_def, attrs, node_def.name)
+        attrs = attrs_of(node_def, op_def)
         node = graph.add_unconnected(node_def.name, op_def, attrs, node_def.device)
     except (InvalidArgumentError, NotFoundError, UnimplementedError) as error:
         error.locate(node=node_def.name, op_type=node_def.op, node_def=_copied(node_def))

@@ -7,7 +7,7 @@ might compute other values, so a node whose kernel has none of these is not in a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from graphmill.spi import CallKind
 from graphmill.spi.compilers import supplier_of
@@ -70,6 +70,14 @@ class LoweringChoice(NamedTuple):
         return self.has_function or self.is_call or traces
 
 
+class _Found(NamedTuple):
+    """The lowering choice of nodes with certain attrs, and what may refuse such a node."""
+
+    attrs: dict[str, Any]  # kept, so that no others get their id
+    lowering: Lowering | None
+    choice: LoweringChoice | str
+
+
 class LoweringChoices:
     """The lowering choices of the nodes of one device.
 
@@ -90,6 +98,7 @@ class LoweringChoices:
         self._name = "" if device is None else device.name
         self._type = _HOST_TYPE if device is None else device.device_type
         self._backends = _HOST_BACKENDS if device is None else tuple(device.backends)
+        self._found: dict[tuple[str, int], _Found] = {}
 
     def kernel_choice(self, node: Node) -> KernelChoice | None:
         """Return the kernel that the registry chooses for a node."""
@@ -162,15 +171,23 @@ class LoweringChoices:
         """
         if node.op in node.graph.library:
             return LoweringChoice(is_call=True)
+        # Nodes with equal ops and attrs mostly share the attrs.
+        key = node.op_def.name, id(node.attrs)
+        found = self._found.get(key)
+        if found is None:
+            found = self._found[key] = self._find(node)
+        if refuses and found.lowering is not None and found.lowering.refuse:
+            reason = found.lowering.refuse(node)
+            if reason:
+                return reason
+        return found.choice
+
+    def _find(self, node: Node) -> _Found:
         choice = self.kernel_choice(node)
         owner = self._host.ops.provenance(node.op) if choice is None else choice.owner
         declared = None if choice is None else choice.definition.lowering
         lowering = self._host.lowerings.find(node.op, owner, declared)
-        if lowering is not None and refuses:
-            reason = lowering.refuse and lowering.refuse(node)
-            if reason:
-                return reason
-        return self._lowering_choice(node, choice, lowering)
+        return _Found(node.attrs, lowering, self._lowering_choice(node, choice, lowering))
 
     def _lowering_choice(
         self, node: Node, choice: KernelChoice | None, lowering: Lowering | None
