@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import posixpath
+import stat
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,7 +76,7 @@ def find_sources(
         if item == STDIN:
             found += _stdin_files(stdin_copy, stdin_format)
         else:
-            found += [_source(path) for path in _paths(files.as_path(item))]
+            found += _sources(files.as_path(item))
     return found
 
 
@@ -104,42 +106,50 @@ def format_of(path: str) -> str:
     )
 
 
-def _paths(item: str) -> list[str]:
+def _sources(item: str) -> list[SourceFile]:
+    """Return the files of a folder, the file itself, or the files that match a pattern."""
     if files.is_dir(item):
         paths = [files.join(item, name) for name in files.list_dir(item) if name[0] != "."]
         paths = [path for path in paths if path.lower().endswith(tuple(FORMATS))]
         if not paths:
             raise NotFoundError(f"folder {item} has no file of a type in {' '.join(FORMATS)}")
-        return paths
+        return [_source(path) for path in paths]
     if files.exists(item):
-        return [item]
+        return [_source(item)]
     if any(character in item for character in "*?["):
         shows_hidden = posixpath.basename(item).startswith(".")
-        paths = [
-            path
+        matches = [
+            (path, _status(path))
             for path in files.matching(item)
-            if (shows_hidden or not posixpath.basename(path).startswith("."))
-            and not files.is_dir(path)
+            if shows_hidden or not posixpath.basename(path).startswith(".")
         ]
-        if not paths:
+        found = [_source(path, status=status) for path, status in matches if status is not None]
+        if not found:
             raise NotFoundError(f"no file matches {item}")
-        return paths
+        return found
     folder = Path(item).parent
     near = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
     raise NotFoundError(f"there is no file {item}{suggest(Path(item).name, near)}")
 
 
-def _source(path: str, kind: str | None = None, label: str | None = None) -> SourceFile:
-    size, stamp = _size_and_stamp(path)
-    return SourceFile(path, kind or format_of(path), label or path, size, stamp)
+def _source(
+    path: str, kind: str | None = None, *, status: tuple[int, str] | None = None
+) -> SourceFile:
+    size, stamp = status or _status(path) or (0, "")  # a folder is reported when it is read
+    return SourceFile(path, kind or format_of(path), path, size, stamp)
 
 
-def _size_and_stamp(path: str) -> tuple[int, str]:
+def _status(path: str) -> tuple[int, str] | None:
+    """Return the size and the stamp of a file; None for a folder."""
     if files.is_url(path):
+        if files.is_dir(path):
+            return None
         size = files.open_reader(path).size
         return size, str(size)
     with typed_errors(path):
-        status = Path(path).stat()
+        status = os.stat(path)  # noqa: PTH116 - three times as fast as with a Path, for each file
+    if stat.S_ISDIR(status.st_mode):
+        return None
     return status.st_size, f"{status.st_size} {status.st_mtime_ns}"
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from graphmill import errors
 from graphmill.files.base import BytesReader, Chunk, Reader, Writer
-from graphmill.files.local import LocalReader, LocalWriter
+from graphmill.files.local import LocalReader, LocalWriter, read_small
 from graphmill.files.status import typed_errors
 from graphmill.files.url import UrlReader, UrlWriter, filesystem_of
 
@@ -98,7 +98,8 @@ def open_reader(path: str) -> Reader:
 
 def read_bytes(path: str) -> bytes:
     """Return the whole content of the file `path`."""
-    return read_content(open_reader(path))
+    content = None if is_url(path) else read_small(path, _SMALL)
+    return read_content(open_reader(path)) if content is None else content
 
 
 def read_content(reader: Reader) -> bytes:

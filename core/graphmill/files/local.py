@@ -92,6 +92,20 @@ class LocalReader:
         self._close()
 
 
+def read_small(path: str, limit: int) -> bytes | None:
+    """Return the content of a regular file of fewer than `limit` bytes; None for other files."""
+    with typed_errors(path):
+        descriptor = os.open(path, _OPEN_FLAGS)
+        try:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode) or status.st_size >= limit:
+                return None
+            content = os.read(descriptor, status.st_size + 1)
+        finally:
+            os.close(descriptor)
+    return content if len(content) == status.st_size else None
+
+
 class LocalWriter(Writer):
     """Write a local file under a temporary name, and move it to its path at the end.
 

@@ -51,8 +51,9 @@ def read_image(
         raise InvalidArgumentError(f"{name} is not an image that can be read: {error}") from error
     if size is not None and picture.size != (size[1], size[0]):
         picture = picture.resize((size[1], size[0]), pil.Resampling.BILINEAR)
-    array = np.asarray(picture)
-    return array if array.ndim == 3 else array[:, :, np.newaxis]
+    dtype = np.dtype("<u2" if picture.mode == "I;16" else "u1")
+    pixels = np.frombuffer(picture.tobytes(), dtype)
+    return pixels.reshape(picture.height, picture.width, -1)
 
 
 def _pillow(name: str) -> ModuleType:

@@ -117,6 +117,10 @@ def _scaled(image: Array, source: Source, spec: InputSpec, options: ImageOptions
         others = "" if options.pixels else "; --pixels chooses 0..255 or -1..1"
         options.on_note(f"the pixels of {source.text} are scaled to {name}{others}")
     low, high = PIXEL_RANGES[name]
-    dtype = target.as_numpy_dtype
-    scale = np.asarray((high - low) / white, dtype)
-    return np.asarray(image.astype(dtype) * scale + np.asarray(low, dtype))
+    scale = (high - low) / white
+    array: Array = image.astype(target.as_numpy_dtype)
+    if scale != 1.0:
+        array *= array.dtype.type(scale)
+    if low:
+        array += array.dtype.type(low)
+    return array
