@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _ONE_THREAD: Final = 1 << 18  # multiply-adds up to which OpenBLAS uses one thread anyway
 _WORTH_SHARING: Final = 1 << 23  # multiply-adds: about 0.1 ms, several times the handover
 _THINNEST: Final = 16  # minimum number of rows or columns of a piece
+_LONGEST: Final = 1 << 33  # multiply-adds of a piece: about a second, after which a step can end
 _PIECES: Final = 2  # per thread, so that a thread that starts late still finds work
 
 
@@ -51,7 +52,8 @@ def product_into(a: Any, b: Any, out: Any) -> Any:
     with threads:
         rows, columns = out.shape
         by_columns = columns > rows  # BLAS packs the uncut operand for each piece
-        pieces = min(_PIECES * HELPERS.processors, (columns if by_columns else rows) // _THINNEST)
+        pieces = max(_PIECES * HELPERS.processors, work // _LONGEST)
+        pieces = min(pieces, (columns if by_columns else rows) // _THINNEST)
         if pieces < 2 or work < _WORTH_SHARING:
             return np.matmul(a, b, out=out)
         if by_columns:

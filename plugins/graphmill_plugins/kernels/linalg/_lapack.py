@@ -4,6 +4,8 @@ OpenBLAS's threads spin while they wait for each other (decision 0012). LAPACK c
 for one matrix. A matrix of 100 rows takes 0.2 ms without these threads, and 30 to 300 ms with them
 as soon as other threads use the processors. Large matrices gain from the threads. The matrices of a
 stack are independent, so large stacks are split over helper threads.
+
+Nothing stops a call of LAPACK, so long ones run in a thread that a cancelled step leaves behind.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from graphmill.spi.process import find_blas_threads
+from graphmill_plugins.kernels._abandonable_call import run_abandonable
 from graphmill_plugins.kernels._helper_threads import HELPERS
 from graphmill_plugins.kernels._support import is_numpy
 
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
 
 _SMALLEST: Final = 1 << 14  # multiply-adds of a matrix: fewer are not distributed by OpenBLAS
 _LARGEST: Final = 1 << 28  # multiply-adds: more gain from threads, about 50 ms
+_LONG: Final = 1 << 31  # multiply-adds of a stack: more may take seconds
 _WORTH_SHARING: Final = 1 << 22  # multiply-adds of a stack: about 1 ms
 
 _NAMES: Final = (
@@ -46,10 +50,7 @@ def _blas_threads() -> SingleThreaded | None:
 
 
 def _single_threaded(function: Callable[..., Any]) -> Callable[..., Any]:
-    @wraps(function)
-    def call(x: Any, *others: Any, **options: Any) -> Any:
-        rows, columns = x.shape[-2:]
-        work = rows * columns * min(rows, columns)
+    def call(work: int, x: Any, *others: Any, **options: Any) -> Any:
         threads = _blas_threads() if _SMALLEST < work <= _LARGEST else None
         if threads is None:
             return function(x, *others, **options)
@@ -58,7 +59,15 @@ def _single_threaded(function: Callable[..., Any]) -> Callable[..., Any]:
                 return _in_pieces(function, (x, *others), options)
             return function(x, *others, **options)
 
-    return call
+    @wraps(function)
+    def call_or_abandon(x: Any, *others: Any, **options: Any) -> Any:
+        rows, columns = x.shape[-2:]
+        work = rows * columns * min(rows, columns)
+        if work * math.prod(x.shape[:-2]) > _LONG:
+            return run_abandonable(partial(call, work, x, *others, **options))
+        return call(work, x, *others, **options)
+
+    return call_or_abandon
 
 
 def _are_shared(x: Any, others: tuple[Any, ...], work: int) -> bool:
