@@ -65,6 +65,7 @@ RENAMED_MODULES: dict[str, str] = {
 
 RENAMED_NAMES: dict[str, dict[str, str]] = {
     "graphmill.spi.cluster": {"give_back": "copy_message"},
+    "graphmill.spi.compilers": {"Story": "TransitionHistory"},
     "graphmill.spi.kernels": {"DISTINCT_ROWS": "UNIQUE_INDICES"},
     "graphmill.testing.fakes.chaos_plugin": {"RestlessPlugin": "ChaosPlugin"},
     "graphmill.testing.fakes.strict_device": {

@@ -110,7 +110,7 @@ class OpError(Exception):
         self._take_op(op)
 
     def _take_op(self, op: Any) -> None:
-        """Set the operation, or a function that finds it; text is its type (an older form)."""
+        """Set the operation, or a function that finds it; a string is the op type (deprecated)."""
         if not isinstance(op, str):
             self._op = op
             return

@@ -16,10 +16,13 @@ from graphmill.deprecations import (
     install_module_aliases,
     names_pass,
 )
+from graphmill.explain.compilation import ClusterRecord, Compilation
+from graphmill.explain.step import StepRecord
 from graphmill.lowering.functions.function_runtime import FunctionLibraryRuntime
 from graphmill.lowering.passes import DISABLE_VARIABLE, is_switched_off
 from graphmill.runtime.devices.allocator import LimitedAllocator
 from graphmill.runtime.resources.variables import Variable
+from graphmill.runtime.state_machine import Transition
 from graphmill.spi import kernels
 
 if TYPE_CHECKING:
@@ -79,6 +82,32 @@ def test_old_method_of_the_function_library_runtime_calls_the_new_one(
     with pytest.warns(DeprecationWarning, match="'has_random_ops'") as caught:
         assert runtime.draws_numbers("drawn")
     assert caught[0].filename == __file__
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        ClusterRecord("cluster", ()),
+        StepRecord((), (), (), 0, 0, "auto", "", (), {}),
+    ],
+    ids=["ClusterRecord", "StepRecord"],
+)
+def test_old_attribute_of_a_record_is_the_new_one(record: Any) -> None:
+    with pytest.warns(DeprecationWarning, match="'history'") as caught:
+        assert record.story is record.history
+    assert caught[0].filename == __file__
+
+
+def test_records_have_old_keys_as_plain_values() -> None:
+    compilation = Compilation()
+    cluster = ClusterRecord("cluster", ())
+    cluster.loops.append(ClusterRecord("loop", ()))
+    cluster.loops[0].history.add(Transition("s", "a", "b", "c"))
+    compilation.clusters.append(cluster)
+    step = StepRecord((), (), (), 0, 0, "auto", "", (), {"cpu": compilation}).as_dict()
+    loop = step["compilations"]["cpu"]["clusters"][0]["loops"][0]
+    assert loop["story"] == loop["history"] != []
+    assert step["story"] == step["history"] == []
 
 
 def test_allocator_with_old_method_names_works() -> None:

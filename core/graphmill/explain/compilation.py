@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
-from graphmill.explain.plain import Record, as_plain
-from graphmill.runtime.state_machine import Story
+from graphmill.explain.plain import Record, as_plain, with_old_keys
+from graphmill.runtime.state_machine import TransitionHistory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -149,12 +149,12 @@ class ClusterRecord(Record):
         nodes: names of the nodes in it.
         source: its straight-line code.
         signatures: the signatures of its calls; a bounded number.
-        story: the latest changes of state of its signatures, with their causes.
+        history: the latest changes of state of its signatures, with their causes.
         loops: the loops in it that ran so long that they were compiled by themselves, to be used
             within the step.
     """
 
-    __slots__ = ("name", "nodes", "source", "signatures", "story", "loops")  # noqa: RUF023 - as shown
+    __slots__ = ("name", "nodes", "source", "signatures", "history", "loops")  # noqa: RUF023
 
     def __init__(
         self, name: str, nodes: tuple[str, ...], *, signatures: Iterable[SignatureRecord] = ()
@@ -163,8 +163,16 @@ class ClusterRecord(Record):
         self.nodes = nodes
         self.source = ""
         self.signatures = list(signatures)
-        self.story = Story(owner=name)
+        self.history = TransitionHistory(owner=name)
         self.loops: list[ClusterRecord] = []
+
+    @property
+    def story(self) -> TransitionHistory:
+        """The old name of `history`."""
+        from graphmill.deprecations import warn_renamed
+
+        warn_renamed("ClusterRecord.story", "history")
+        return self.history
 
     @property
     def tier(self) -> str:
@@ -224,8 +232,7 @@ class Compilation(Record):
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as plain values, ready for JSON."""
-        plain: dict[str, Any] = as_plain(self)
-        return plain
+        return with_old_keys(as_plain(self))
 
 
 def compilation_of(graph: Graph) -> Compilation:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields, is_dataclass
 from typing import Any, ClassVar
 
-from graphmill.runtime.state_machine import Story
+from graphmill.runtime.state_machine import TransitionHistory
 
 
 class Record:
@@ -34,13 +34,24 @@ def as_plain(value: Any) -> Any:
         return _fields(value)
     if is_dataclass(value):
         return {part.name: as_plain(getattr(value, part.name)) for part in fields(value)}
-    if isinstance(value, Story):
+    if isinstance(value, TransitionHistory):
         return as_plain(value.transitions())
     if isinstance(value, dict):
         return {key: as_plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [as_plain(item) for item in value]
     return value
+
+
+def with_old_keys(plain: dict[str, Any]) -> dict[str, Any]:
+    """Add `story`, the old key of `history`, to plain values; the next version removes it."""
+    if "history" in plain:
+        plain["story"] = plain["history"]
+    for cluster in (*plain.get("clusters", ()), *plain.get("loops", ())):
+        with_old_keys(cluster)
+    for compilation in plain.get("compilations", {}).values():
+        with_old_keys(compilation)
+    return plain
 
 
 def _fields(record: Record) -> dict[str, Any]:

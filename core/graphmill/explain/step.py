@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from graphmill.explain.compilation import INTERPRETED
-from graphmill.explain.plain import as_plain
+from graphmill.explain.plain import as_plain, with_old_keys
 from graphmill.explain.tiers import Tiers
 from graphmill.graph.node_roles import is_argument_or_result
 from graphmill.lowering.kernel_lookup import find_kernel
-from graphmill.runtime.state_machine import Story
+from graphmill.runtime.state_machine import TransitionHistory
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -82,7 +82,7 @@ class StepRecord:
         reason: why its graph was not built again for compilation; empty if it was.
         nodes: its nodes, with their first placement and kernels.
         compilations: the compiler's record of each device's graph, by device name.
-        story: the history of its hot graph.
+        history: the history of its hot graph.
     """
 
     feeds: tuple[str, ...]
@@ -94,12 +94,19 @@ class StepRecord:
     reason: str
     nodes: tuple[NodeRecord, ...]
     compilations: dict[str, Compilation]
-    story: Story = field(default_factory=Story)
+    history: TransitionHistory = field(default_factory=TransitionHistory)
+
+    @property
+    def story(self) -> TransitionHistory:
+        """The old name of `history`."""
+        from graphmill.deprecations import warn_renamed
+
+        warn_renamed("StepRecord.story", "history")
+        return self.history
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as plain values, ready for JSON."""
-        plain: dict[str, Any] = as_plain(self)
-        return plain
+        return with_old_keys(as_plain(self))
 
     def __str__(self) -> str:
         reason = f": {self.reason}" if self.reason else ""
@@ -146,7 +153,7 @@ def _step_record(impl: DirectSession, executors: ExecutorsAndKeys) -> StepRecord
         tiers.reason,
         nodes,
         tiers.compilations,
-        executors.hot.story,
+        executors.hot.history,
     )
 
 

@@ -33,5 +33,5 @@ def scope(name: str | None, default: str, *values: Any) -> Iterator[tuple[Graph,
 
 
 def shape_input(shape: Any) -> Any:
-    """Return a shape, or axes, as an input of an op: an empty list is one of integers."""
+    """Return a shape, or axes, as an input of an op: an empty list as a vector of integers."""
     return np.zeros(0, np.int32) if isinstance(shape, (list, tuple)) and not shape else shape

@@ -100,7 +100,7 @@ class Variable(Tensor):
 
     @classmethod
     def from_proto(cls, definition: VariableDef, graph: Graph) -> Variable:
-        """Return the variable that nodes of a graph make up; it is not added to the graph's.
+        """Return a variable of existing nodes of a graph; it is not added to the graph's variables.
 
         Args:
             definition: a `VariableDef` message, which names the nodes.

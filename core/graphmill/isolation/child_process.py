@@ -118,8 +118,8 @@ class ChildProcess:
             KeyboardInterrupt: of the program; the request is cancelled.
         """
         self.check()
-        patience = self._limits.step_seconds if timeout is None else timeout + GRACE_S
-        deadline = time.monotonic() + patience
+        limit = self._limits.step_seconds if timeout is None else timeout + GRACE_S
+        deadline = time.monotonic() + limit
         try:
             limit_cpu_time(self.pid, self._limits.cpu_seconds)
             packets.write_packet(self._requests, packet, deadline)
@@ -127,9 +127,9 @@ class ChildProcess:
         except (EndOfStreamError, BrokenPipeError, ProcessLookupError):
             raise self._death(what) from None
         except DeadlineExceededError:
-            self.fail(f"{what} did not end within {patience:g} s")
+            self.fail(f"{what} did not end within {limit:g} s")
             raise DeadlineExceededError(
-                f"{what} of the isolated model {self._model} did not end within {patience:g} s, "
+                f"{what} of the isolated model {self._model} did not end within {limit:g} s, "
                 "and its process was ended; load the model again (the limit is the step's timeout "
                 f"and {GRACE_S:g} s, else IsolationLimits.step_seconds)"
             ) from None

@@ -236,7 +236,7 @@ class Receiver(Protocol):
         """Name of the device of the partition."""
         ...
 
-    def story(self) -> str:
+    def describe_pending(self) -> str:
         """Describe what each of the run's nodes waits for."""
         ...
 

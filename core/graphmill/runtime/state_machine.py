@@ -3,7 +3,7 @@
 The table is data: each row has a state, an event, the next state and an action. So it can be
 read, drawn (docs/explanation/tier-states.md) and tested directly. An event that the table does not
 list is a bug of the sender: with `GRAPHMILL_VALIDATE=1` it raises an error; otherwise it changes
-nothing, and is reported by a warning and in the story.
+nothing, and is reported by a warning and in the history.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ State = TypeVar("State", bound=Label)
 Event = TypeVar("Event", bound=Label)
 Action = TypeVar("Action", bound=Label)
 
-STORY_LENGTH: Final = 48
-"""How many transitions a story stores by default."""
+HISTORY_LENGTH: Final = 48
+"""How many transitions a history stores by default."""
 
 
 class Transition(NamedTuple):
@@ -66,7 +66,7 @@ class Transition(NamedTuple):
         return f"{text}: {self.cause}" if self.cause else text
 
 
-class Story:
+class TransitionHistory:
     """The latest transitions of some machines, oldest first; consecutive equal ones count once.
 
     Threads: any may add and read.
@@ -78,7 +78,7 @@ class Story:
 
     __slots__ = ("_owner", "_transitions")
 
-    def __init__(self, length: int = STORY_LENGTH, owner: str = "") -> None:
+    def __init__(self, length: int = HISTORY_LENGTH, owner: str = "") -> None:
         self._transitions: deque[Transition] = deque(maxlen=length)
         self._owner = owner
 
@@ -111,24 +111,24 @@ class StateMachine(Generic[State, Event, Action]):
     Args:
         table: the next state and the action, by state and event.
         state: the first state.
-        story: records the transitions.
+        history: records the transitions.
 
     Attributes:
         state: the current state.
-        subject: the name of the object in the story.
+        subject: the name of the object in the history.
     """
 
-    __slots__ = ("_story", "_table", "state", "subject")
+    __slots__ = ("_history", "_table", "state", "subject")
 
     def __init__(
         self,
         table: Mapping[tuple[State, Event], tuple[State, Action]],
         state: State,
-        story: Story,
+        history: TransitionHistory,
         subject: str = "",
     ) -> None:
         self._table = table
-        self._story = story
+        self._history = history
         self.state = state
         self.subject = subject
 
@@ -137,7 +137,7 @@ class StateMachine(Generic[State, Event, Action]):
 
         Args:
             event: what happened.
-            cause: why, for the story.
+            cause: why, for the history.
 
         Raises:
             InternalError: the table has no such row, and validation mode is on.
@@ -156,7 +156,7 @@ class StateMachine(Generic[State, Event, Action]):
 
     def _note(self, event: Event, after: State, cause: str) -> None:
         before = self.state.text
-        self._story.add(Transition(self.subject, before, event.text, after.text, cause))
+        self._history.add(Transition(self.subject, before, event.text, after.text, cause))
 
     def _complaint(self, event: Event) -> str:
         expected = [event.text for state, event in self._table if state is self.state]
@@ -164,5 +164,5 @@ class StateMachine(Generic[State, Event, Action]):
             f"{self.subject or 'a state machine'} is {self.state.text!r}, where the event "
             f"{event.text!r} cannot happen; expected one of: "
             f"{', '.join(map(repr, expected)) or 'none, as the state is final'}. What happened "
-            f"before:\n{self._story}"
+            f"before:\n{self._history}"
         )

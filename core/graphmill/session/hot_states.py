@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from graphmill.runtime.state_machine import Label, StateMachine, Story
+from graphmill.runtime.state_machine import Label, StateMachine, TransitionHistory
 
 if TYPE_CHECKING:
     from graphmill.lowering.partitioning.build_executors import PerPartition
@@ -88,7 +88,7 @@ HOT_TRANSITIONS: Final[Table] = {
 EXPLAINED: Final = (_S.INTERPRETED, _S.DROPPED, _S.REFUSED, _S.FAILED)
 """States in which steps stay on the first graph, with a reason."""
 
-_STORY_LENGTH: Final = 8  # longer than the longest path through the table
+_HISTORY_LENGTH: Final = 8  # longer than the longest path through the table
 
 
 class HotGraph(StateMachine[HotState, HotEvent, HotAction]):
@@ -97,17 +97,17 @@ class HotGraph(StateMachine[HotState, HotEvent, HotAction]):
     Threads: the lock of the session's `HotSteps` guards the state.
 
     Attributes:
-        story: its transitions.
+        history: its transitions.
         items: its partitions if it is hot, else None.
         reason: why it is in its state; may be empty.
         since: the number of steps before it took over; a statistic.
     """
 
-    __slots__ = ("items", "reason", "since", "story")
+    __slots__ = ("history", "items", "reason", "since")
 
     def __init__(self) -> None:
-        self.story = Story(_STORY_LENGTH)
-        super().__init__(HOT_TRANSITIONS, HotState.COLD, self.story, "the graph")
+        self.history = TransitionHistory(_HISTORY_LENGTH)
+        super().__init__(HOT_TRANSITIONS, HotState.COLD, self.history, "the graph")
         self.items: tuple[PerPartition, ...] | None = None
         self.reason = ""
         self.since = 0

@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from graphmill.runtime.resources.exclusive_update import value_of as value_of
     from graphmill.runtime.state_machine import Label as Label
     from graphmill.runtime.state_machine import StateMachine as StateMachine
-    from graphmill.runtime.state_machine import Story as Story
     from graphmill.runtime.state_machine import Transition as Transition
+    from graphmill.runtime.state_machine import TransitionHistory as TransitionHistory
 else:
     from graphmill.spi._lazy import lazy_names
 
@@ -65,6 +65,6 @@ else:
             "graphmill.runtime.kernels.kernel_registry": "KernelChoice",
             "graphmill.runtime.kernels.lowering_registry": "supplier_of",
             "graphmill.runtime.pytree": "PytreeDef declared_pytrees pytree_of",
-            "graphmill.runtime.state_machine": "Label StateMachine Story Transition",
+            "graphmill.runtime.state_machine": "Label StateMachine Transition TransitionHistory",
         },
     )

@@ -82,9 +82,9 @@ class ExecutorState:
         """Name of the device of the partition."""
         return self._executor.params.device.name
 
-    def story(self) -> str:
+    def describe_pending(self) -> str:
         """Describe what each pending node waits for."""
-        return self._propagator.story()
+        return self._propagator.describe_pending()
 
     def iteration_names(self) -> dict[str, str]:
         """Return the names that messages use for frames and iterations, by rendezvous key."""
@@ -348,7 +348,7 @@ class ExecutorState:
         """Return the error of a deadlocked run: no node is ready, but some are pending."""
         return InternalError(
             "the step is stuck: no node is ready, and these nodes wait for inputs that will never "
-            f"arrive:\n{self.story()}",
+            f"arrive:\n{self.describe_pending()}",
             device=self.device_name,
         )
 

@@ -93,7 +93,7 @@ class SimplePropagator:
         """
         _validate_entries(self.view.root_frame, self.pending, self.inputs)
 
-    def story(self) -> str:
+    def describe_pending(self) -> str:
         """Describe what each pending node waits for."""
         return _waiting(self.view.root_frame, self.pending, self.inputs)
 
@@ -202,7 +202,7 @@ class Propagator:
         for frame in [*self.frames.values(), *([self.root] if self.root is not None else [])]:
             _validate_frame(frame)
 
-    def story(self) -> str:
+    def describe_pending(self) -> str:
         """Describe what each pending node of each unfinished iteration waits for."""
         frames = [*([self.root] if self.root is not None else []), *self.frames.values()]
         return "\n".join(

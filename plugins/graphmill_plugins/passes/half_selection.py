@@ -143,7 +143,7 @@ class HalfSelection:
 
 
 def _reads_variable(node: Node) -> bool:
-    """Return whether a node is the read of a variable of version 1, or brings it into a loop."""
+    """Return whether a node reads a variable of version 1, or is the `Enter` of such a read."""
     if not node.in_edges:
         return False
     source = node.in_edges[0].src

@@ -137,8 +137,8 @@ class ModelServer:
             manager = self._core.manager
             # Requests that are given up are still answered, so listeners may take longer.
             timer = asyncio.get_running_loop().call_later(grace, manager.give_up)
-            patience = grace + _ANSWER_SECONDS
-            await asyncio.gather(*[listener.stop(patience) for listener in self._listeners])
+            timeout = grace + _ANSWER_SECONDS
+            await asyncio.gather(*[listener.stop(timeout) for listener in self._listeners])
             timer.cancel()
             await manager.close(0)
         await asyncio.get_running_loop().shutdown_default_executor()

@@ -95,7 +95,7 @@ def tiers(record):
 '''
 
 
-_PATIENCE = 180.0  # seconds; more than the watchdog of children and what the parent takes
+_TIMEOUT = 180.0  # seconds; more than the watchdog of children and what the parent takes
 
 
 def run(program: str, tmp_path: Path, *, warnings: str = "ignore", off: str = "") -> str:
@@ -111,7 +111,7 @@ def run(program: str, tmp_path: Path, *, warnings: str = "ignore", off: str = ""
             env={**os.environ, "GRAPHMILL_PROCESS_EFFECTS": off},
         )
         try:
-            code = process.wait(_PATIENCE)
+            code = process.wait(_TIMEOUT)
         finally:
             with suppress(ProcessLookupError):  # all have ended
                 os.killpg(process.pid, signal.SIGKILL)

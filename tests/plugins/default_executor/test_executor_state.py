@@ -625,7 +625,7 @@ def test_r1_pending_receives_are_counted() -> None:
     assert (args.num_awaited, list(args.receiving.values())) == (1, [1])
     (run,) = args.receiving
     assert run.device_name == "/device:CPU:0"
-    assert "n (Neg) waits for recv" in run.story()
+    assert "n (Neg) waits for recv" in run.describe_pending()
     pending[0](ONE)
     args.runner.run_until(lambda: bool(ended))
     assert (args.num_awaited, list(args.receiving.values())) == (0, [0])

@@ -230,7 +230,7 @@ def test_stalled_run_lists_waiting_nodes(drawing, drive) -> None:
     run = drive(drawing)
     run.ready.clear()  # as if x never came
     assert not run.propagator.is_done
-    assert "after (Neg) waits for merge" in run.propagator.story()
+    assert "after (Neg) waits for merge" in run.propagator.describe_pending()
 
 
 def test_validate_detects_impossible_states(drawing, drive) -> None:
@@ -256,7 +256,7 @@ def test_e7_empty_graph_is_done_immediately(drawing, drive) -> None:
 def test_stall_report_of_plain_graph_names_missing_inputs(drawing, drive) -> None:
     drawing.add("Neg", "n", drawing.source("x"))
     run = drive(drawing)
-    assert run.propagator.story() == "  n (Neg) waits for x"
+    assert run.propagator.describe_pending() == "  n (Neg) waits for x"
 
 
 @pytest.mark.parametrize(

@@ -113,7 +113,7 @@ def run(drawing: Drawing, data: st.DataObject, branch: dict[str, int]) -> dict[s
             else:
                 propagator.node_done(item, iteration, False, outputs, ready)
         propagator.validate()
-    assert propagator.is_done, propagator.story()
+    assert propagator.is_done, propagator.describe_pending()
     return found
 
 

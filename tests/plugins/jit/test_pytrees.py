@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 TIERS = ("off", "tiered", "eager")
 STEPS = 8
-PATIENCE = 60.0
+TIMEOUT = 60.0
 
 
 @pytree(static=("unit",))
@@ -168,7 +168,7 @@ class Steps:
         try:
             return self.session.run(fetch, {f"{name}:0": value for name, value in fed.items()})
         finally:
-            assert self.host.background.wait_idle(PATIENCE)
+            assert self.host.background.wait_idle(TIMEOUT)
 
     def outside(self) -> dict[str, str]:
         """Return why nodes are in no cluster."""

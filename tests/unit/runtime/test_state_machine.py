@@ -1,4 +1,4 @@
-"""State machines: table transitions, unexpected events, bounded stories."""
+"""State machines: table transitions, unexpected events, bounded histories."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from graphmill.errors import InternalError
 from graphmill.runtime.checks.validation import VALIDATE_VARIABLE
-from graphmill.runtime.state_machine import Label, StateMachine, Story, Transition
+from graphmill.runtime.state_machine import Label, StateMachine, Transition, TransitionHistory
 
 
 class Door(Label):
@@ -30,22 +30,22 @@ TABLE = {
 }
 
 
-def door(story: Story) -> StateMachine[Door, Push, Sound]:
-    return StateMachine(TABLE, Door.OPEN, story, "the door")
+def door(history: TransitionHistory) -> StateMachine[Door, Push, Sound]:
+    return StateMachine(TABLE, Door.OPEN, history, "the door")
 
 
 def test_an_event_changes_the_state_and_returns_the_action() -> None:
-    made = door(Story())
+    made = door(TransitionHistory())
     assert made.send(Push.PUSH, "the wind") is Sound.BANG
     assert made.state is Door.SHUT
 
 
 def test_story_lists_transitions_with_causes() -> None:
-    story = Story()
-    made = door(story)
+    history = TransitionHistory()
+    made = door(history)
     made.send(Push.PUSH, "the wind")
     made.send(Push.PULL)
-    assert story.lines() == [
+    assert history.lines() == [
         "the door: open -> shut (push): the wind",
         "the door: shut -> open (pull)",
     ]
@@ -55,7 +55,7 @@ def test_an_unexpected_event_is_an_error_in_validation_mode(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv(VALIDATE_VARIABLE, "1")
-    made = door(Story())
+    made = door(TransitionHistory())
     made.send(Push.PUSH)
     with pytest.raises(
         InternalError, match="'push' cannot happen; expected one of: 'pull'"
@@ -67,17 +67,17 @@ def test_an_unexpected_event_is_an_error_in_validation_mode(
 
 def test_an_unexpected_event_is_warned_of_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(VALIDATE_VARIABLE, raising=False)
-    story = Story()
-    made = door(story)
+    history = TransitionHistory()
+    made = door(history)
     with pytest.warns(RuntimeWarning, match="the door is 'open', where the event 'pull' cannot"):
         assert made.send(Push.PULL) is None
     assert made.state is Door.OPEN
-    assert "ignored" in str(story)
+    assert "ignored" in str(history)
 
 
 def test_a_story_is_bounded_and_leaves_out_repetitions() -> None:
-    story = Story(length=3)
+    history = TransitionHistory(length=3)
     for number in range(10):
-        story.add(Transition(f"door {number}", "open", "push", "shut"))
-        story.add(Transition(f"door {number}", "open", "push", "shut"))
-    assert [one.subject for one in story.transitions()] == ["door 7", "door 8", "door 9"]
+        history.add(Transition(f"door {number}", "open", "push", "shut"))
+        history.add(Transition(f"door {number}", "open", "push", "shut"))
+    assert [one.subject for one in history.transitions()] == ["door 7", "door 8", "door 9"]

@@ -270,7 +270,7 @@ def test_a_plugin_whose_pass_raises_leaves_steps_interpreted(
     assert "ValueError: the pass's own bug" in first.reason
     assert first.num_interpreted == 8
     assert plugin.num_calls == (1 if mode == "tiered" else 2)
-    assert "building -> failed (plugin raised)" in str(first.story)
+    assert "building -> failed (plugin raised)" in str(first.history)
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(3)], ids=lambda e: repr(e))
@@ -299,7 +299,7 @@ def test_story_lists_steps_to_hot_state(make_host: Any) -> None:
     with session(plugin, make_host, "tiered") as made:
         run(made, 4)
         (record,) = explain_all(made)
-    assert record.story.lines() == [
+    assert record.history.lines() == [
         "the graph: cold -> counting (eligible)",
         "the graph: counting -> queued (ran often)",
         "the graph: queued -> building (build started)",

@@ -21,7 +21,7 @@ pytest.importorskip("google_crc32c")
 
 
 class Clock:
-    """A clock that goes on by a second with each look."""
+    """A clock that advances by a second whenever it is read."""
 
     def __init__(self) -> None:
         self.now = 0.0

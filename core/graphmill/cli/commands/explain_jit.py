@@ -10,7 +10,7 @@ import numpy as np
 from graphmill.cli.output.formatting import Table
 from graphmill.errors import InvalidArgumentError, OpError
 from graphmill.explain.compilation import SignatureRecord
-from graphmill.explain.plain import as_plain
+from graphmill.explain.plain import as_plain, with_old_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from graphmill.cli.output.formatting import Block
     from graphmill.explain.compilation import ClusterRecord, Compilation
     from graphmill.explain.step import StepRecord
-    from graphmill.runtime.state_machine import Story
+    from graphmill.runtime.state_machine import TransitionHistory
 
 
 def record_after(loaded: LoadedModel, sources: Mapping[str, Source], steps: int) -> StepRecord:
@@ -80,14 +80,14 @@ def jit_data(record: StepRecord, *, with_source: bool) -> dict[str, Any]:
         for device, compilation in compilations
         for cluster in compilation.clusters
     ]
-    for data in clusters if not with_source else ():
-        del data["source"]
-    return {
+    for cluster in clusters if not with_source else ():
+        del cluster["source"]
+    data = {
         "mode": record.mode,
         "reason": record.reason,
         "num_steps": record.num_steps,
         "num_interpreted": record.num_interpreted,
-        "story": as_plain(record.story),
+        "history": as_plain(record.history),
         "clusters": clusters,
         "outside": [
             {"device": device, **as_plain(note)}
@@ -100,6 +100,7 @@ def jit_data(record: StepRecord, *, with_source: bool) -> dict[str, Any]:
             for note in compilation.regions
         ],
     }
+    return with_old_keys(data)
 
 
 def jit_blocks(record: StepRecord, *, with_source: bool) -> list[Block]:
@@ -108,14 +109,14 @@ def jit_blocks(record: StepRecord, *, with_source: bool) -> list[Block]:
         f"mode {record.mode}; {record.num_steps} steps, {record.num_interpreted} of them node by "
         "node" + (f"; {record.reason}" if record.reason else "")
     ]
-    blocks.extend(_story("events of the graph", record.story))
+    blocks.extend(_history("events of the graph", record.history))
     compilations = list(record.compilations.values())
     clusters = [cluster for compilation in compilations for cluster in compilation.clusters]
     shown = [one for cluster in clusters for one in (cluster, *cluster.loops)]
     if shown:
         blocks.append(_clusters(shown))
         blocks.extend(_reasons(shown))
-        blocks.extend(_stories(shown))
+        blocks.extend(_histories(shown))
     blocks.extend(_regions(compilations))
     blocks.extend(_outside(compilations))
     if with_source:
@@ -194,13 +195,13 @@ def _reasons(clusters: Sequence[ClusterRecord]) -> Iterator[str]:
                 yield f"{cluster.name}, {signature.signature}: {notes}"
 
 
-def _stories(clusters: Sequence[ClusterRecord]) -> Iterator[str]:
+def _histories(clusters: Sequence[ClusterRecord]) -> Iterator[str]:
     for cluster in clusters:
-        yield from _story(f"{cluster.name}, events of its signatures", cluster.story)
+        yield from _history(f"{cluster.name}, events of its signatures", cluster.history)
 
 
-def _story(title: str, story: Story) -> Iterator[str]:
-    lines = story.lines()
+def _history(title: str, history: TransitionHistory) -> Iterator[str]:
+    lines = history.lines()
     if lines:
         yield "\n  ".join([f"{title}:", *lines])
 

@@ -13,7 +13,7 @@ import click
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-PATIENCE = 1.0
+DELAY = 1.0
 """Seconds that a stage may take before it is shown."""
 INTERVAL = 10.0
 """Seconds between two queries of what a stage waits for."""
@@ -24,26 +24,26 @@ def stage(
     what: str,
     waits: Callable[[], Iterable[object]] = tuple,
     *,
-    patience: float = PATIENCE,
+    delay: float = DELAY,
     interval: float = INTERVAL,
 ) -> Iterator[None]:
-    """Show `what` on stderr if the body runs longer than `patience` seconds.
+    """Show `what` on stderr if the body runs longer than `delay` seconds.
 
     A terminal shows a spinner, which disappears at the end. A file or pipe gets one line when the
-    patience is over and one when the stage is done, and a line for each change of what the stage
+    delay is over and one when the stage is done, and a line for each change of what the stage
     waits for. A thread shows all that; it ends with the stage.
 
     Args:
         what: the stage.
         waits: returns what it waits for now; called in the thread of the display.
-        patience: the seconds before it is shown.
+        delay: the seconds before it is shown.
         interval: the seconds between two calls of `waits`.
     """
     display = _Display(what, waits)
     has_ended = threading.Event()
 
     def show() -> None:
-        if has_ended.wait(patience):
+        if has_ended.wait(delay):
             return
         display.start()
         while not has_ended.wait(interval):

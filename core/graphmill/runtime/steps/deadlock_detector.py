@@ -77,5 +77,7 @@ class DeadlockDetector:
             source, _, target, edge, iteration = key.split(";", 4)
             where = f" in iteration {names[iteration]}" if iteration in names else ""
             lines.append(f"  {edge} from {source} to {target}{where}")
-        lines += [f"on {run.device_name}:\n{run.story()}" for run in self._args.receiving]
+        lines += [
+            f"on {run.device_name}:\n{run.describe_pending()}" for run in self._args.receiving
+        ]
         return "\n".join(lines)

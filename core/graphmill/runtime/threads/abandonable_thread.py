@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     StepEvent = Literal["ended", "cancelled"]
 
-PATIENCE: Final = 10.0
+GRACE_SECONDS: Final = 10.0
 """Seconds between the cancellation and giving up; a running kernel may need some of them."""
 
 
@@ -63,10 +63,10 @@ def run_in_abandonable_thread(
     threading.Thread(target=drive, daemon=True, name=f"graphmill-step-{args.step_id}").start()
     try:
         if (cancellation is not None and token is None) or _next(events) == "cancelled":
-            events.get(timeout=PATIENCE)
+            events.get(timeout=GRACE_SECONDS)
     except Empty:
         raise cancel_grace.not_ended(
-            args, executors, PATIENCE, "`run_async` has not returned"
+            args, executors, GRACE_SECONDS, "`run_async` has not returned"
         ) from None
     finally:
         if cancellation is not None:

@@ -43,7 +43,7 @@ TIERS: Final = ("off", "tiered", "eager")
 """The modes of `config.graphmill.jit` under which steps run."""
 _STEPS: Final = 8  # compilation of a signature begins after the third, that of the graph later
 _NUM_STEPS: Final = 3
-_PATIENCE_MS: Final = 60_000  # includes the import of JAX
+_TIMEOUT_MS: Final = 60_000  # includes the import of JAX
 _KERNELS: Final[dict[str, dict[str, Any]]] = {
     "any backend": {},
     "its backend": {"backend": True},
@@ -277,11 +277,11 @@ class _Steps:
 
     def run(self, fetches: Any, feeds: Any = None, targets: Any = ()) -> Any:
         """Run a step."""
-        options = proto.RunOptions(timeout_in_ms=_PATIENCE_MS)
+        options = proto.RunOptions(timeout_in_ms=_TIMEOUT_MS)
         try:
             return self._session.run(fetches, feeds, targets=list(targets), options=options)
         finally:
-            self._host.background.wait_idle(_PATIENCE_MS / 1000)
+            self._host.background.wait_idle(_TIMEOUT_MS / 1000)
 
     def error(self, fetches: Any, feeds: Any) -> OpError:
         """Run a step that fails, and return its error."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 RUNS: Final = 6
 """How often a case runs: its graph is compiled after two steps, a cluster after two calls."""
 _AFTER_STEPS: Final = 2
-_PATIENCE: Final = 60.0  # seconds; includes the import of JAX
+_TIMEOUT: Final = 60.0  # seconds; includes the import of JAX
 
 
 class TierAnswer(NamedTuple):
@@ -66,7 +66,7 @@ class TierRunner(SessionRunner):
         with case_folder(case) as folder, self._session(graph) as session:
             for _ in range(RUNS):
                 answers.append(answer_of(lambda: self._steps(case, graph, session, folder)))
-                self._host.background.wait_idle(_PATIENCE)
+                self._host.background.wait_idle(_TIMEOUT)
             compiled, reasons = _compiled(session)
         return TierAnswer(answers, compiled, reasons)
 

@@ -113,7 +113,7 @@ class RayClusterResolver(ClusterResolver):
             if self._watch is None:
                 self._told = tasks
                 self._watch = DirectoryWatch(
-                    self._engine, self._directory, None, table.version, self._came
+                    self._engine, self._directory, None, table.version, self._table_changed
                 )
         once = [remove]
 
@@ -141,7 +141,7 @@ class RayClusterResolver(ClusterResolver):
         table: Table | None = call.result(seconds + ANSWER_SECONDS)
         return table
 
-    def _came(self, table: Table) -> None:
+    def _table_changed(self, table: Table) -> None:
         """Notify the observers of changes in a table; called in the watch's thread."""
         after = self._merged(table)
         before, self._told = self._told, after

@@ -76,7 +76,7 @@ class TaskServer:
         address = self._server.target.removeprefix("grpc://")
         self._mine = Registration(*own, address, secrets.randbits(63))
         directory = find_directory(engine, definition.cluster)
-        self._watch = DirectoryWatch(engine, directory, self._mine, None, self._came)
+        self._watch = DirectoryWatch(engine, directory, self._mine, None, self._table_changed)
 
     def address(self) -> str:
         """Return the address of the server, `HOST:PORT`."""
@@ -143,7 +143,7 @@ class TaskServer:
         self._watch.close()
         self.drain(grace)
 
-    def _came(self, table: Table) -> None:
+    def _table_changed(self, table: Table) -> None:
         """Use new addresses of the other tasks; called in the watch's thread."""
         own = (self._mine.job, self._mine.index)
         with self._changed:

@@ -7,7 +7,7 @@ used as they are ready.
 
 The nodes are put into a topological order that follows one path as far as it goes, and the order is
 cut. So no path leaves a part and comes back, and few values pass from part to part. Where the order
-repeats itself (layers, calls of one function) it is cut at the same place of each repetition, so
+repeats itself (layers, calls of one function) it is cut at the same position of each repetition, so
 that parts are equal: equal parts share one program. Nodes that
 write variables, and what depends on them, are in the last part together: writes stay one call.
 """
@@ -116,7 +116,7 @@ def _depth_first(members: Sequence[Node]) -> list[Node]:
 
 
 def _cut(order: Sequence[Node], sizes: dict[Node, int], max_size: int) -> list[list[Node]]:
-    """Cut an order into parts of about equal size, at the same place of repeated sequences."""
+    """Cut an order into parts of about equal size, at the same position of each repetition."""
     total = sum(sizes[node] for node in order)
     size = math.ceil(total / math.ceil(total / max_size)) if total else 1
     begins = list(itertools.accumulate((sizes[node] for node in order), initial=0))

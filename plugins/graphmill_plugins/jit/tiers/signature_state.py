@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
     from graphmill.spi import SignatureRecord
-    from graphmill.spi.compilers import CallCounts, Story
+    from graphmill.spi.compilers import CallCounts, TransitionHistory
 
     Program = Callable[..., Any]
 
@@ -40,7 +40,7 @@ class Signature(StateMachine[State, Event, Action]):
     Args:
         key: the hashable signature of its inputs.
         record: what `explain` shows of it; written, never read.
-        story: records its transitions.
+        history: records its transitions.
         is_compared: whether its program is ever compared with straight-line code.
 
     Attributes:
@@ -76,9 +76,14 @@ class Signature(StateMachine[State, Event, Action]):
     )
 
     def __init__(
-        self, key: Hashable, record: SignatureRecord, story: Story, *, is_compared: bool
+        self,
+        key: Hashable,
+        record: SignatureRecord,
+        history: TransitionHistory,
+        *,
+        is_compared: bool,
     ) -> None:
-        super().__init__(TRANSITIONS, State.NEW, story)
+        super().__init__(TRANSITIONS, State.NEW, history)
         self.key = key
         self.is_compared = is_compared
         self.program: Program | None = None

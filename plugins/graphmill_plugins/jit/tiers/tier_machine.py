@@ -93,20 +93,20 @@ class TierMachine:
         self._lock = fork_safe_lock()
         self._table = SignatureTable()
         self._records = SignatureRecords(record)
-        self._story = record.story
+        self._history = record.history
         self._rules = rules
         self._background = background
         self._describe = describe
         self._validates = is_validation_on()
         self.find = self._table.get
 
-    def story(self) -> str:
+    def history(self) -> str:
         """Return the last transitions of the cluster's signatures with their causes, one per line.
 
         Example:
             float32[3]: queued -> compiling (compilation started)
         """
-        return str(self._story)
+        return str(self._history)
 
     def validate(self) -> None:
         """Check the invariants; tests call it after each event.
@@ -271,7 +271,7 @@ class TierMachine:
         )
 
     def _new(self, key: Hashable, record: SignatureRecord) -> Signature:
-        return Signature(key, record, self._story, is_compared=self._rules.is_compared)
+        return Signature(key, record, self._history, is_compared=self._rules.is_compared)
 
     def _apply(self, signature: Signature, event: Event, cause: str) -> Action:
         action = signature.apply(event, cause)

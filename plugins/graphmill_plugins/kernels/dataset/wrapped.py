@@ -1,4 +1,4 @@
-"""Kernels that hide a dataset in a variant of another kind, and find it again.
+"""Kernels that wrap a dataset in a variant of another type, and unwrap it.
 
 Semantics: tensorflow/core/kernels/data/dataset_ops.cc and framework/dataset.cc. TensorFlow wraps a
 dataset so that copying it to another device does not copy its elements.

@@ -79,7 +79,7 @@ class Batcher:
     Args:
         max_running: the maximum number of batches that run at once.
         largest: the maximum number of rows in a batch.
-        patience: the number of seconds that a batch waits for more rows.
+        timeout: the number of seconds that a batch waits for more rows.
         max_waiting: the maximum number of waiting batches in a queue.
         later: starts a timer.
 
@@ -90,13 +90,13 @@ class Batcher:
         self,
         max_running: int,
         largest: int,
-        patience: float,
+        timeout: float,
         max_waiting: int,
         later: Later = timer,
     ) -> None:
         self.largest = largest
         self._max_running = max(max_running, 1)
-        self._patience = patience if patience > _NO_WAIT else 0.0
+        self._timeout = timeout if timeout > _NO_WAIT else 0.0
         self._max_waiting = max_waiting
         self._later = later
         self._lock = fork_safe_lock()
@@ -121,7 +121,7 @@ class Batcher:
             if batch is None:
                 batch = self._opened(queue)
             batch.parts.append(rows)
-            if batch.count == self.largest or not self._patience:
+            if batch.count == self.largest or not self._timeout:
                 batch.is_due = True
         if is_new and not batch.is_due:
             self._start_timer(batch)
@@ -154,7 +154,7 @@ class Batcher:
         return new_batch
 
     def _start_timer(self, batch: Batch) -> None:
-        stop = self._later(self._patience, lambda: self._time_is_up(batch))
+        stop = self._later(self._timeout, lambda: self._time_is_up(batch))
         with self._lock:
             if not batch.is_due:
                 batch.stop_waiting = stop

@@ -40,10 +40,10 @@ class BatchFunction:
         self._function = construction.attr("f")
         check_sizes(self._most, self._allowed, self._splits)
         largest = self._allowed[-1] if self._splits and self._allowed else self._most
-        patience = construction.attr("batch_timeout_micros") / 1e6
+        timeout = construction.attr("batch_timeout_micros") / 1e6
         threads = construction.attr("num_batch_threads")
         waiting = construction.attr("max_enqueued_batches")
-        self._make = partial(Batcher, threads, largest, patience, waiting)
+        self._make = partial(Batcher, threads, largest, timeout, waiting)
 
     def __call__(
         self,

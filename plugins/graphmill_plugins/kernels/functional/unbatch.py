@@ -66,7 +66,7 @@ class WaitingRows:
     """Rows whose steps have not requested them yet, and steps that wait for their rows.
 
     Args:
-        patience: the number of seconds for which rows and steps wait.
+        timeout: the number of seconds for which rows and steps wait.
         later: starts a timer.
         clock: returns the time in seconds.
 
@@ -74,9 +74,9 @@ class WaitingRows:
     """
 
     def __init__(
-        self, patience: float, later: Later = timer, clock: Callable[[], float] = time.monotonic
+        self, timeout: float, later: Later = timer, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._patience, self._later, self._clock = patience, later, clock
+        self._timeout, self._later, self._clock = timeout, later, clock
         self._lock = fork_safe_lock()
         self._rows: dict[int, tuple[float, Value]] = {}
         self._steps: dict[int, Done] = {}
@@ -124,7 +124,7 @@ class WaitingRows:
     def _add(self, pieces: list[tuple[int, Value]]) -> list[Callable[[], None]]:
         """Store rows; return the calls that pass them to waiting steps."""
         calls: list[Callable[[], None]] = []
-        deadline = self._clock() + self._patience
+        deadline = self._clock() + self._timeout
         for key, rows in pieces:
             done = self._steps.pop(key, None)
             if done is None:
@@ -147,7 +147,7 @@ class WaitingRows:
                 self._withdraw(key, lost)
                 return
         late = DeadlineExceededError("Batched data did not arrive within timeout window.")
-        stop = self._later(self._patience, lambda: self._withdraw(key, late))
+        stop = self._later(self._timeout, lambda: self._withdraw(key, late))
 
         def finished(*results: Any, **error: Any) -> None:
             stop()

@@ -124,7 +124,7 @@ def _rotated(xp: ArrayNamespace, images: Value, delta: Value) -> Value:
 
 
 def _turned(xp: ArrayNamespace, hue: Value, delta: Value) -> Value:
-    """Add `delta` of the circle to hues in sixths."""
+    """Rotate hues, given in sixths of the circle, by `delta` of the whole circle."""
     hue = hue + delta * np.float32(6)
     return hue - xp.floor(hue / np.float32(6)) * np.float32(6)
 

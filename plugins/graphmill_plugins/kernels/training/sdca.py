@@ -36,7 +36,7 @@ def sdca_fprint(examples: Value) -> Value:
 
 
 def _never_0_or_1(low: int, high: int) -> tuple[int, int]:
-    """Replace the lower halves that TensorFlow's hash tables use as markers."""
+    """Replace a lower half of 0 or 1, which TensorFlow's hash tables reserve for empty entries."""
     return (low if low > 1 else low + 2**64 - 2), high
 
 

@@ -54,7 +54,7 @@ _CONTENTS: Final = {
 
 
 class InferenceService:
-    """The methods of the service; each takes a request and when the client stops waiting.
+    """The methods of the service; each takes a request and the deadline of its client.
 
     Args:
         core: the state of the server.

@@ -19,7 +19,7 @@ SERVICE: Final = "tensorflow.serving.ModelService"
 
 
 class ModelService:
-    """The methods of the service; each takes a request and when the client stops waiting.
+    """The methods of the service; each takes a request and the deadline of its client.
 
     Args:
         core: the state of the server.

@@ -36,7 +36,7 @@ _MAP_TYPE: Final = "type.googleapis.com/tensorflow.serving.SignatureDefMap"
 
 
 class PredictionService:
-    """The methods of the service; each takes a request and when the client stops waiting.
+    """The methods of the service; each takes a request and the deadline of its client.
 
     Args:
         core: the state of the server.

@@ -12,7 +12,7 @@ JOBS = {"worker": 2}
 
 
 def test_registration_notifies_waiters() -> None:
-    async def story() -> None:
+    async def program() -> None:
         directory = Directory(JOBS)
         empty = await directory.exchange(None, None, 0)
         assert empty is not None
@@ -23,21 +23,21 @@ def test_registration_notifies_waiters() -> None:
         assert mine == Table(mine.version, JOBS, (FIRST,))
         assert await waiting == mine
 
-    asyncio.run(story())
+    asyncio.run(program())
 
 
 def test_nothing_new_is_none_after_the_time_has_passed() -> None:
-    async def story() -> None:
+    async def program() -> None:
         directory = Directory(JOBS)
         table = await directory.exchange(FIRST, None, 0)
         assert table is not None
         assert await directory.exchange(FIRST, table.version, 0.001) is None
 
-    asyncio.run(story())
+    asyncio.run(program())
 
 
 def test_another_life_of_a_task_replaces_the_one_before() -> None:
-    async def story() -> None:
+    async def program() -> None:
         directory = Directory(JOBS)
         await directory.exchange(FIRST, None, 0)
         again = Registration("worker", 0, "a:1", 99)
@@ -45,11 +45,11 @@ def test_another_life_of_a_task_replaces_the_one_before() -> None:
         assert table is not None
         assert table.tasks == (again,)
 
-    asyncio.run(story())
+    asyncio.run(program())
 
 
 def test_tasks_register_again_after_directory_restart() -> None:
-    async def story() -> None:
+    async def program() -> None:
         before = Directory(JOBS)
         await before.exchange(FIRST, None, 0)
         table = await before.exchange(SECOND, None, 0)
@@ -61,4 +61,4 @@ def test_tasks_register_again_after_directory_restart() -> None:
         assert second is not None
         assert (first.tasks, second.tasks) == ((FIRST,), (FIRST, SECOND))
 
-    asyncio.run(story())
+    asyncio.run(program())

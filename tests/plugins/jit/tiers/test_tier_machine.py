@@ -1,4 +1,4 @@
-"""The tier state machine: random events, invariants, thresholds, stories."""
+"""The tier state machine: random events, invariants, thresholds, histories."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from graphmill.errors import InternalError
 from graphmill.explain.compilation import COMPILED, STRAIGHT_LINE, ClusterRecord, SignatureRecord
 from graphmill.runtime.checks.validation import VALIDATE_VARIABLE
-from graphmill.runtime.state_machine import STORY_LENGTH
+from graphmill.runtime.state_machine import HISTORY_LENGTH
 from graphmill_plugins.jit.tiers import signature_records
 from graphmill_plugins.jit.tiers import tier_machine as machine_module
 from graphmill_plugins.jit.tiers.signature_state import Signature
@@ -221,7 +221,7 @@ def test_invariants_hold_after_any_events(short_pauses: None, seed: int) -> None
     for _ in range(80):
         events.play()
         events.cluster.machine.validate()
-    assert len(events.cluster.machine.story().splitlines()) <= STORY_LENGTH
+    assert len(events.cluster.machine.history().splitlines()) <= HISTORY_LENGTH
 
 
 def test_random_events_use_every_row_of_the_table(
@@ -368,7 +368,7 @@ def test_program_with_failing_checks_is_suspended_and_resumed(
 def test_the_time_of_an_asynchronous_device_is_not_compared() -> None:
     cluster = Cluster(TierRules(is_compared=False))
     assert cluster.compiled("a").state is State.COMPILED
-    assert "asynchronous devices" in cluster.machine.story()
+    assert "asynchronous devices" in cluster.machine.history()
 
 
 def test_slot_goes_to_more_frequent_signature() -> None:
@@ -453,7 +453,7 @@ def test_programs_are_abandoned_if_compiler_is_lost_in_fork() -> None:
     }
 
 
-# ------------------------------------------------------------------------------------------ stories
+# ---------------------------------------------------------------------------------------- histories
 
 
 def test_story_lists_state_changes_of_signature_with_reasons() -> None:
@@ -462,7 +462,7 @@ def test_story_lists_state_changes_of_signature_with_reasons() -> None:
     for _ in range(8):
         cluster.call("a")
     reason = "it will be compiled after 2 calls with inputs of these shapes"
-    assert cluster.machine.story().splitlines() == [
+    assert cluster.machine.history().splitlines() == [
         f"int32['a']: new -> counting (eligible): {reason}",
         "int32['a']: counting -> queued (called often): it waits for the compiler",
         "int32['a']: queued -> compiling (compilation started): it is being compiled",
@@ -475,5 +475,5 @@ def test_a_storm_of_signatures_leaves_one_line() -> None:
     cluster = Cluster(TierRules(calls=0))
     for key in range(500):
         cluster.call(key)
-    lines = cluster.machine.story().splitlines()
+    lines = cluster.machine.history().splitlines()
     assert sum("no slot" in line for line in lines) == 1

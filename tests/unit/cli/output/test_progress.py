@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def test_a_quick_stage_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    with progress.stage("reading", patience=60):
+    with progress.stage("reading", delay=60):
         pass
     assert capsys.readouterr() == ("", "")
 
@@ -48,7 +48,7 @@ def test_a_terminal_gets_a_spinner_that_goes_away(
 
 def test_the_thread_of_a_stage_ends_with_it() -> None:
     before = set(threading.enumerate())
-    with progress.stage("reading", patience=60):
+    with progress.stage("reading", delay=60):
         (thread,) = set(threading.enumerate()) - before
     assert not thread.is_alive()
 
@@ -66,7 +66,7 @@ def test_what_a_stage_waits_for_is_shown_when_it_changes(
             return []
         return answer
 
-    with progress.stage("running", waits, patience=0, interval=0):
+    with progress.stage("running", waits, delay=0, interval=0):
         assert asked.wait(60)
     lines = capsys.readouterr().err.splitlines()
     assert lines[:-1] == [

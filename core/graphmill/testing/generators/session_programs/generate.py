@@ -26,9 +26,9 @@ from graphmill.testing.generators.session_programs.resource import Outcome, chan
 from graphmill.testing.generators.session_programs.simulation import Simulation
 from graphmill.testing.generators.session_programs.staging import MapStagingArea, StagingArea
 from graphmill.testing.generators.session_programs.state import (
-    Kept,
     Random,
     ReferenceVariable,
+    SessionTensors,
     Variable,
 )
 from graphmill.testing.generators.session_programs.tables import Table
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 KINDS: Final = (
     *(Queue, Queue, Barrier, StagingArea, MapStagingArea, Accumulator, Table, Variable),
-    *(ReferenceVariable, Random, Kept, DatasetIterator, Arrays),
+    *(ReferenceVariable, Random, SessionTensors, DatasetIterator, Arrays),
 )
 """The kinds of resources; a program has some of them, and arithmetic."""
 _TRIES: Final = 6

@@ -142,7 +142,7 @@ class Random(Resource):
         return Step(self.name, ("ok",), (f"{self.name}_{pick(chooser, 'ui')}:0",))
 
 
-class Kept(Resource):
+class SessionTensors(Resource):
     """Tensors in the session's store, whose handles are fetched, fed, read and deleted."""
 
     def __init__(self, name: str, chooser: Chooser) -> None:

@@ -279,7 +279,7 @@ class _ShardReading(ElementIterator):
 
 
 class Nested(ListOfElements):
-    """A dataset of datasets of unknown number, as in TensorFlow."""
+    """A dataset whose elements are datasets, of unknown cardinality as in TensorFlow."""
 
     is_indexed = False
 

@@ -99,7 +99,7 @@ def max_pool_grad_with_argmax(
     return zeros.at[indices].add(gradient.reshape(-1), mode="drop").reshape(x.shape)
 
 
-def _second(pooling: PoolWindows, xp: ArrayNamespace) -> Callable[..., Value]:
+def _second_order(pooling: PoolWindows, xp: ArrayNamespace) -> Callable[..., Value]:
     """Return the function that gathers the input's gradient at the maxima."""
     windows = pooling.windows
 
@@ -135,7 +135,7 @@ def max_pool_grad_grad(
     data_format: str,
 ) -> Callable[..., Value]:
     """Return the gradient of MaxPoolGrad's gradients."""
-    return _second(pool_windows("MaxPoolGradGrad", ksize, strides, padding, data_format), xp)
+    return _second_order(pool_windows("MaxPoolGradGrad", ksize, strides, padding, data_format), xp)
 
 
 @kernel("MaxPoolGradGradV2", types=_TYPES, static=("ksize", "strides"), expensive=True)
@@ -152,7 +152,7 @@ def max_pool_grad_grad_v2(
     """Return the gradient of MaxPoolGradV2's gradients."""
     sizes = check_vector("ksize", ksize), check_vector("strides", strides)
     windows = pool_windows("MaxPoolGradGradV2", *sizes, padding, data_format)
-    return _second(windows, xp)(x, out, gradient)
+    return _second_order(windows, xp)(x, out, gradient)
 
 
 @kernel("MaxPool3DGradGrad", types=_TYPES, make=True, expensive=True)
@@ -165,4 +165,4 @@ def max_pool_3d_grad_grad(
 ) -> Callable[..., Value]:
     """Return the gradient of MaxPool3DGrad's gradients."""
     windows = pool_windows("MaxPool3DGradGrad", ksize, strides, padding, data_format, rank=5)
-    return _second(windows, xp)
+    return _second_order(windows, xp)
