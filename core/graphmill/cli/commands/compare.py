@@ -59,8 +59,8 @@ class _Side(NamedTuple):
             key, equals, value = part.partition("=")
             if key not in _KEYS:
                 raise click.UsageError(
-                    f"{option}: there is no setting {key!r}{suggest(key, _KEYS)}; the settings are "
-                    f"{', '.join(_KEYS)}"
+                    f"{option}: there is no setting {key!r}, only {', '.join(_KEYS)}"
+                    f"{suggest(key, _KEYS)}"
                 )
             if bool(equals and value) == (key == _FLOAT64):
                 form = key if key == _FLOAT64 else f"{key}=VALUE"

@@ -91,7 +91,7 @@ def test_float64_is_a_reference(graphmill_cli: Cli, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--b", "jti=off"), "there is no setting 'jti'; did you mean 'jit'"),
+        (("--b", "jti=off"), "there is no setting 'jti', only jit, device"),
         (("--b", "jit"), "write jit=VALUE"),
         (("--b", "float64=1"), "write float64"),
         (("--a", "jit=fast"), "jit is 'fast', expected off, tiered, eager"),
