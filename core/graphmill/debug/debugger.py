@@ -242,7 +242,7 @@ class Debugger(Player, StepDriver):
         if self.error is not None:
             self.recording.error = str(self.error)
             return Stop("error", f"the step failed: {self.error}", self.position)
-        return Stop("end", f"the step has ended after {len(self.recording)} nodes", self.position)
+        return self._end_of_step()
 
     def _waiting_stop(self, reason: str) -> Stop:
         lines = [str(wait) for wait in self.waits()]

@@ -320,3 +320,18 @@ def test_a_session_that_is_closed_ends_the_step(queue: graphmill.Graph) -> None:
     assert debugger.resume().reason == "error"
     assert isinstance(debugger.error, errors.CancelledError)
     debugger.close()
+
+
+def test_the_end_names_breakpoints_that_were_never_met() -> None:
+    graph = graphmill.Graph()
+    with graph.as_default():
+        x = graph.placeholder("float32", [], name="x")
+        ops.math.neg(x, name="y")
+    with (
+        graphmill.Session(graph=graph) as session,
+        debug.Debugger(session, "y:0", {"x:0": 1.0}) as debugger,
+    ):
+        debugger.break_on_nan()
+        debugger.break_at("y")
+        assert debugger.resume().reason == "breakpoint"
+        assert debugger.resume().text.endswith("nodes; never met: breakpoint 1 (nan *)")
