@@ -56,10 +56,15 @@ def import_meta_graph(
         A saver with the MetaGraph's own nodes; None if it has none.
 
     Raises:
-        InvalidArgumentError: it is not a MetaGraph, a name is in use, or a collection is
-            damaged.
+        InvalidArgumentError: it is not a MetaGraph, a name is in use, a collection is damaged, or
+            `import_scope` is not a text.
         NotFoundError: the file does not exist, or an op is unknown.
     """
+    if not isinstance(import_scope, str | None):
+        raise InvalidArgumentError(
+            f"import_scope={import_scope!r} is of type {type(import_scope).__name__}; expected the "
+            "name of a scope, or None"
+        )
     target = infer_graph() if graph is None else graph
     message = _as_message(meta_graph_or_file)
     if import_scope:

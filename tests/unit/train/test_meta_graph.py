@@ -200,6 +200,13 @@ def test_damaged_collection_in_a_scope_is_refused() -> None:
         train.import_meta_graph(message, import_scope="a", graph=graphmill.Graph())
 
 
+@pytest.mark.parametrize("scope", [5, b"a", ["a"]])
+def test_import_scope_that_is_not_a_text_is_refused(scope: object) -> None:
+    graph = graphmill.Graph()
+    with pytest.raises(errors.InvalidArgumentError, match="expected the name of a scope"):
+        train.import_meta_graph(proto.MetaGraphDef(), import_scope=scope, graph=graph)  # type: ignore[arg-type]
+
+
 def test_damaged_collection_and_wrong_file_are_refused(tmp_path: Path) -> None:
     message = train.export_meta_graph(graph=build())
     message.collection_def["variables"].bytes_list.value.append(b"\xff\xff")
