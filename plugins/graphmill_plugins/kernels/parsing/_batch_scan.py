@@ -18,7 +18,7 @@ from graphmill import dtypes
 from graphmill.errors import DataLossError, InvalidArgumentError
 from graphmill.spi.protos import LENGTH, iterate_fields, read_varint
 from graphmill_plugins.kernels._strings import string_array
-from graphmill_plugins.kernels.parsing._entry_headers import FIRST, KINDS
+from graphmill_plugins.kernels.parsing._entry_headers import FIRST, KINDS, SECOND
 from graphmill_plugins.kernels.parsing._example import (
     NUMBERS,
     Feature,
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     Cell = bytes | Feature | None
     """A feature of an example: the bytes of its list, an undecoded feature, or None if missing."""
 
-_SECOND: Final = 2 << 3 | LENGTH
 _MAX_LENGTHS: Final = 4  # lengths of the examples of a batch, for layouts to be worthwhile
 _OFFSETS: Final = {kind: offset for offset, kind in enumerate(KINDS)}
 _DECODERS: Final = {dtypes.float32: floats_of, dtypes.int64: small_integers_of}
@@ -276,7 +275,7 @@ class Scan:
     def _add_entry(self, row: int, content: bytes, offset: int, end: int, length: int) -> int:
         """Collect an entry with an unknown header, expected to have this length; return its end."""
         try:
-            entry = _entry(content, offset, end)
+            entry = entry_at(content, offset, end)
             if entry is None:
                 return self._parse_entries(row, content, offset, end)
             key, start, last = entry
@@ -401,7 +400,7 @@ def field_at(content: bytes, offset: int, tag: int) -> tuple[int, int]:
     return start, start + size
 
 
-def _entry(content: bytes, offset: int, end: int) -> tuple[bytes, int, int] | None:
+def entry_at(content: bytes, offset: int, end: int) -> tuple[bytes, int, int] | None:
     """Return the key of an entry, and start and end of its value; None if it has another layout."""
     first, last = field_at(content, offset, FIRST)
     if not first or last > end:
@@ -409,7 +408,7 @@ def _entry(content: bytes, offset: int, end: int) -> tuple[bytes, int, int] | No
     key_start, key_end = field_at(content, first, FIRST)
     if not key_start or key_end >= last:
         return None
-    start, value_end = field_at(content, key_end, _SECOND)
+    start, value_end = field_at(content, key_end, SECOND)
     if not start or value_end != last:
         return None
     return content[key_start:key_end], start, last

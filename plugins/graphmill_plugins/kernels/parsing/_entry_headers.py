@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 FIRST: Final = 1 << 3 | LENGTH
 """The tag of a length-delimited field 1: the features of an example, the key of an entry …"""
+SECOND: Final = 2 << 3 | LENGTH
+"""The tag of a length-delimited field 2: the value of an entry, the lists of a sequence example."""
 KINDS: Final[tuple[DType, ...]] = (dtypes.string, dtypes.float32, dtypes.int64)
 _WIDTHS: Final = {dtypes.float32: 4, dtypes.int64: 1}
 """The bytes of a number; integers are varints, and are decoded together if each takes one."""

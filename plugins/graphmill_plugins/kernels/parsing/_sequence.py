@@ -14,14 +14,14 @@ import numpy as np
 from graphmill.errors import DataLossError, InvalidArgumentError
 from graphmill.spi.protos import iterate_fields
 from graphmill_plugins.kernels._support import shape_text
-from graphmill_plugins.kernels.parsing._batch_scan import Scan
+from graphmill_plugins.kernels.parsing._batch_scan import Scan, field_at
 from graphmill_plugins.kernels.parsing._columns import (
     dense_values,
     ragged_values,
     sparse_values,
     splits,
 )
-from graphmill_plugins.kernels.parsing._entry_headers import Headers
+from graphmill_plugins.kernels.parsing._entry_headers import FIRST, SECOND
 from graphmill_plugins.kernels.parsing._example import check_message
 from graphmill_plugins.kernels.parsing.example import error_prefixes
 from graphmill_plugins.kernels.parsing.sequence_columns import FeatureListScan
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from graphmill.dtypes import DType
     from graphmill.spi import Shape, Value
     from graphmill_plugins.kernels.parsing._columns import DenseColumn
+    from graphmill_plugins.kernels.parsing._entry_headers import HeaderCache
     from graphmill_plugins.kernels.parsing.sequence_columns import Steps
 
 
@@ -98,11 +99,12 @@ class SequenceColumns:
 
 
 def parse_sequences(
-    serialized: Value, names: Value, columns: SequenceColumns
+    header_cache: HeaderCache, serialized: Value, names: Value, columns: SequenceColumns
 ) -> tuple[list[Value], ...]:
     """Parse a sequence example or a vector of them.
 
     Args:
+        header_cache: the headers of contexts that the node has seen.
         serialized: the messages.
         names: the names of the examples in error messages, or an empty vector.
         columns: the requested features.
@@ -116,7 +118,7 @@ def parse_sequences(
         InvalidArgumentError: a message cannot be parsed, or its values have another type or
             number than requested.
     """
-    batch = _Batch(serialized, names, columns)
+    batch = _Batch(header_cache, serialized, names, columns)
     dense_lists = [batch.list_dense(column) for column in columns.list_dense]
     return (
         *_transposed([batch.context_sparse(*column) for column in columns.context_sparse], 3),
@@ -132,13 +134,26 @@ def _transposed(parts: Sequence[tuple[Value, ...]], count: int) -> tuple[list[Va
     return tuple([part[index] for part in parts] for index in range(count))
 
 
+def _plain_field(content: bytes, offset: int) -> tuple[int, int]:
+    """Return start and end of a context or of feature lists; zeros for what is parsed generally."""
+    if content[offset] not in (FIRST, SECOND):
+        return 0, 0
+    try:
+        return field_at(content, offset, content[offset])
+    except (IndexError, DataLossError):  # it is cut off: the general parser raises the error
+        return 0, 0
+
+
 class _Batch:
     """A batch of parsed sequence examples, which returns one column at a time."""
 
-    def __init__(self, serialized: Value, names: Value, columns: SequenceColumns) -> None:
+    def __init__(
+        self, header_cache: HeaderCache, serialized: Value, names: Value, columns: SequenceColumns
+    ) -> None:
         self._is_batch = serialized.ndim == 1
         self._prefixes = error_prefixes(serialized, names, "debug_name")
-        self._context = Scan(Headers(columns.context_keys), self._prefixes, "SequenceExample")
+        headers = header_cache.of(columns.context_keys)
+        self._context = Scan(headers, self._prefixes, "SequenceExample")
         self._lists = FeatureListScan(columns.list_keys, self._prefixes)
         for row, content in enumerate(serialized.ravel().tolist()):
             try:
@@ -149,10 +164,20 @@ class _Batch:
                 ) from error
 
     def _add(self, row: int, content: bytes) -> None:
-        for field in iterate_fields(content, 0, len(content)):
+        offset, end = 0, len(content)
+        while offset < end:
+            start, stop = _plain_field(content, offset)
+            if not start or stop > end:
+                break
+            self._part(content[offset] >> 3).add(row, content, start, stop)
+            offset = stop
+        for field in iterate_fields(content, offset, end):
             if field.number in (1, 2) and check_message(field.wire_type):
-                part = self._context if field.number == 1 else self._lists
-                part.add(row, content, field.start, field.end)
+                self._part(field.number).add(row, content, field.start, field.end)
+
+    def _part(self, number: int) -> Scan | FeatureListScan:
+        """Return what collects the fields of a number: the context, or the feature lists."""
+        return self._context if number == 1 else self._lists
 
     def context_sparse(self, key: bytes, dtype: DType) -> tuple[Value, Value, Value]:
         """Return indices, values and shape of a sparse column of the context."""
@@ -208,8 +233,10 @@ class _Batch:
 
     def _check_steps(self, column: DenseList, steps: Steps) -> None:
         size = math.prod(column.shape)
-        name = column.key.decode(errors="replace")
         mismatches = np.flatnonzero(steps.rows.counts != size)
+        if not len(mismatches) and (column.allow_missing or True not in steps.missing):
+            return
+        name = column.key.decode(errors="replace")
         bad = int(mismatches[0]) if len(mismatches) else len(steps.rows.counts)
         first = 0  # the index of the example's first step
         for length, missing, prefix in zip(

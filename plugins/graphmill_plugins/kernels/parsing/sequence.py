@@ -12,6 +12,7 @@ from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
 from graphmill_plugins.kernels._strings import encode
 from graphmill_plugins.kernels._support import shape_text
+from graphmill_plugins.kernels.parsing._entry_headers import HeaderCache
 from graphmill_plugins.kernels.parsing._sequence import (
     SequenceColumns,
     dense_list,
@@ -20,13 +21,18 @@ from graphmill_plugins.kernels.parsing._sequence import (
 from graphmill_plugins.kernels.parsing.example import dense_columns, key_vector, types_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from graphmill.dtypes import DType
     from graphmill.spi import Shape, Value
     from graphmill_plugins.kernels.parsing._sequence import DenseList
 
-_OPTIONS: dict[str, Any] = {"host": True, "dynamic_shape": True, "expensive": True}
+_OPTIONS: dict[str, Any] = {
+    "host": True,
+    "dynamic_shape": True,
+    "expensive": True,
+    "make": True,  # a node caches parsed headers
+}
 
 
 def _pairs(keys: Sequence[bytes], types: Sequence[Any]) -> list[tuple[bytes, DType]]:
@@ -67,9 +73,6 @@ def _dense_lists(
 
 @kernel("ParseSequenceExample", **_OPTIONS)
 def parse_sequence_example_v1(
-    serialized: Value,
-    debug_name: Value,
-    context_dense_defaults: list[Value],
     feature_list_dense_missing_assumed_empty: Sequence[str],
     context_sparse_keys: Sequence[str],
     context_dense_keys: Sequence[str],
@@ -84,31 +87,42 @@ def parse_sequence_example_v1(
     Ncontext_sparse: int,
     Nfeature_list_sparse: int,
     Nfeature_list_dense: int,
-) -> tuple[Any, ...]:
+) -> Callable[..., tuple[Any, ...]]:
     """Parse sequence examples into sparse and dense columns."""
     _check_count("context_sparse", Ncontext_sparse, context_sparse_types)
     _check_count("feature_list_sparse", Nfeature_list_sparse, feature_list_sparse_types)
     _check_count("feature_list_dense", Nfeature_list_dense, feature_list_dense_types)
-    _check_rank(serialized, 1)
-    missing = set(feature_list_dense_missing_assumed_empty)
-    columns = SequenceColumns(
-        context_sparse=_pairs(list(map(encode, context_sparse_keys)), context_sparse_types),
-        context_dense=dense_columns(
-            list(map(encode, context_dense_keys)),
-            Tcontext_dense,
-            context_dense_shapes,
-            context_dense_defaults,
-        ),
-        list_sparse=_pairs(list(map(encode, feature_list_sparse_keys)), feature_list_sparse_types),
-        list_dense=_dense_lists(
-            list(map(encode, feature_list_dense_keys)),
-            feature_list_dense_types,
-            feature_list_dense_shapes,
-            [key in missing for key in feature_list_dense_keys],
-        ),
-    )
-    parsed = parse_sequences(serialized, debug_name, columns)
-    return (*parsed[:4], *parsed[6:11])
+    header_cache = HeaderCache()
+
+    def parse(
+        serialized: Value,
+        debug_name: Value,
+        context_dense_defaults: list[Value],
+    ) -> tuple[Any, ...]:
+        _check_rank(serialized, 1)
+        missing = set(feature_list_dense_missing_assumed_empty)
+        columns = SequenceColumns(
+            context_sparse=_pairs(list(map(encode, context_sparse_keys)), context_sparse_types),
+            context_dense=dense_columns(
+                list(map(encode, context_dense_keys)),
+                Tcontext_dense,
+                context_dense_shapes,
+                context_dense_defaults,
+            ),
+            list_sparse=_pairs(
+                list(map(encode, feature_list_sparse_keys)), feature_list_sparse_types
+            ),
+            list_dense=_dense_lists(
+                list(map(encode, feature_list_dense_keys)),
+                feature_list_dense_types,
+                feature_list_dense_shapes,
+                [key in missing for key in feature_list_dense_keys],
+            ),
+        )
+        parsed = parse_sequences(header_cache, serialized, debug_name, columns)
+        return (*parsed[:4], *parsed[6:11])
+
+    return parse
 
 
 def _check_count(what: str, count: int, types: Sequence[Any]) -> None:
@@ -125,16 +139,6 @@ def _check_count(what: str, count: int, types: Sequence[Any]) -> None:
 
 @kernel("ParseSequenceExampleV2", **_OPTIONS)
 def parse_sequence_example_v2(
-    serialized: Value,
-    debug_name: Value,
-    context_sparse_keys: Value,
-    context_dense_keys: Value,
-    context_ragged_keys: Value,
-    feature_list_sparse_keys: Value,
-    feature_list_dense_keys: Value,
-    feature_list_ragged_keys: Value,
-    feature_list_dense_missing_assumed_empty: Value,
-    context_dense_defaults: list[Value],
     Tcontext_dense: Sequence[Any],
     context_sparse_types: Sequence[Any],
     context_ragged_value_types: Sequence[Any],
@@ -148,96 +152,125 @@ def parse_sequence_example_v2(
     Ncontext_sparse: int,
     Nfeature_list_sparse: int,
     Nfeature_list_dense: int,
-) -> tuple[Any, ...]:
+) -> Callable[..., tuple[Any, ...]]:
     """Parse sequence examples into sparse, dense and ragged columns."""
     _check_count("context_sparse", Ncontext_sparse, context_sparse_types)
     _check_count("feature_list_sparse", Nfeature_list_sparse, feature_list_sparse_types)
     _check_count("feature_list_dense", Nfeature_list_dense, feature_list_dense_types)
-    _check_rank(serialized, 1)
+    header_cache = HeaderCache()
 
-    def keys(tensor: Value, types: Sequence[Any], what: str) -> list[bytes]:
-        return key_vector(tensor, len(types), what)
+    def parse(
+        serialized: Value,
+        debug_name: Value,
+        context_sparse_keys: Value,
+        context_dense_keys: Value,
+        context_ragged_keys: Value,
+        feature_list_sparse_keys: Value,
+        feature_list_dense_keys: Value,
+        feature_list_ragged_keys: Value,
+        feature_list_dense_missing_assumed_empty: Value,
+        context_dense_defaults: list[Value],
+    ) -> tuple[Any, ...]:
+        _check_rank(serialized, 1)
 
-    allow_missing = feature_list_dense_missing_assumed_empty.ravel().tolist()
-    dense_keys = keys(feature_list_dense_keys, feature_list_dense_types, "feature_list_dense_keys")
-    if len(allow_missing) != len(dense_keys):
-        raise InvalidArgumentError(
-            f"Expected len(feature_list_dense_missing_assumed_empty) == {len(dense_keys)}, got "
-            f"{len(allow_missing)}"
+        def keys(tensor: Value, types: Sequence[Any], what: str) -> list[bytes]:
+            return key_vector(tensor, len(types), what)
+
+        allow_missing = feature_list_dense_missing_assumed_empty.ravel().tolist()
+        dense_keys = keys(
+            feature_list_dense_keys, feature_list_dense_types, "feature_list_dense_keys"
         )
-    columns = SequenceColumns(
-        context_sparse=_pairs(
-            keys(context_sparse_keys, context_sparse_types, "context_sparse_keys"),
-            context_sparse_types,
-        ),
-        context_dense=dense_columns(
-            keys(context_dense_keys, Tcontext_dense, "context_dense_keys"),
-            Tcontext_dense,
-            context_dense_shapes,
-            context_dense_defaults,
-        ),
-        context_ragged=_triples(
-            keys(context_ragged_keys, context_ragged_value_types, "context_ragged_keys"),
-            context_ragged_value_types,
-            context_ragged_split_types,
-        ),
-        list_sparse=_pairs(
-            keys(feature_list_sparse_keys, feature_list_sparse_types, "feature_list_sparse_keys"),
-            feature_list_sparse_types,
-        ),
-        list_dense=_dense_lists(
-            dense_keys, feature_list_dense_types, feature_list_dense_shapes, allow_missing
-        ),
-        list_ragged=_triples(
-            keys(
-                feature_list_ragged_keys,
-                feature_list_ragged_value_types,
-                "feature_list_ragged_keys",
+        if len(allow_missing) != len(dense_keys):
+            raise InvalidArgumentError(
+                f"Expected len(feature_list_dense_missing_assumed_empty) == {len(dense_keys)}, got "
+                f"{len(allow_missing)}"
+            )
+        columns = SequenceColumns(
+            context_sparse=_pairs(
+                keys(context_sparse_keys, context_sparse_types, "context_sparse_keys"),
+                context_sparse_types,
             ),
-            feature_list_ragged_value_types,
-            feature_list_ragged_split_types,
-        ),
-    )
-    return parse_sequences(serialized, debug_name, columns)
+            context_dense=dense_columns(
+                keys(context_dense_keys, Tcontext_dense, "context_dense_keys"),
+                Tcontext_dense,
+                context_dense_shapes,
+                context_dense_defaults,
+            ),
+            context_ragged=_triples(
+                keys(context_ragged_keys, context_ragged_value_types, "context_ragged_keys"),
+                context_ragged_value_types,
+                context_ragged_split_types,
+            ),
+            list_sparse=_pairs(
+                keys(
+                    feature_list_sparse_keys, feature_list_sparse_types, "feature_list_sparse_keys"
+                ),
+                feature_list_sparse_types,
+            ),
+            list_dense=_dense_lists(
+                dense_keys, feature_list_dense_types, feature_list_dense_shapes, allow_missing
+            ),
+            list_ragged=_triples(
+                keys(
+                    feature_list_ragged_keys,
+                    feature_list_ragged_value_types,
+                    "feature_list_ragged_keys",
+                ),
+                feature_list_ragged_value_types,
+                feature_list_ragged_split_types,
+            ),
+        )
+        return parse_sequences(header_cache, serialized, debug_name, columns)
+
+    return parse
 
 
 @kernel("ParseSingleSequenceExample", **_OPTIONS)
 def parse_single_sequence_example(
-    serialized: Value,
-    feature_list_dense_missing_assumed_empty: Value,
-    context_sparse_keys: list[Value],
-    context_dense_keys: list[Value],
-    feature_list_sparse_keys: list[Value],
-    feature_list_dense_keys: list[Value],
-    context_dense_defaults: list[Value],
-    debug_name: Value,
     context_sparse_types: Sequence[Any],
     Tcontext_dense: Sequence[Any],
     feature_list_dense_types: Sequence[Any],
     context_dense_shapes: Sequence[Shape],
     feature_list_sparse_types: Sequence[Any],
     feature_list_dense_shapes: Sequence[Shape],
-) -> tuple[Any, ...]:
+) -> Callable[..., tuple[Any, ...]]:
     """Parse one sequence example into sparse and dense columns."""
-    _check_rank(serialized, 0)
-    missing = set(feature_list_dense_missing_assumed_empty.ravel().tolist())
+    header_cache = HeaderCache()
 
-    def keys(tensors: list[Value]) -> list[bytes]:
-        return [tensor.item() for tensor in tensors]
+    def parse(
+        serialized: Value,
+        feature_list_dense_missing_assumed_empty: Value,
+        context_sparse_keys: list[Value],
+        context_dense_keys: list[Value],
+        feature_list_sparse_keys: list[Value],
+        feature_list_dense_keys: list[Value],
+        context_dense_defaults: list[Value],
+        debug_name: Value,
+    ) -> tuple[Any, ...]:
+        _check_rank(serialized, 0)
+        missing = set(feature_list_dense_missing_assumed_empty.ravel().tolist())
 
-    list_keys = keys(feature_list_dense_keys)
-    columns = SequenceColumns(
-        context_sparse=_pairs(keys(context_sparse_keys), context_sparse_types),
-        context_dense=dense_columns(
-            keys(context_dense_keys), Tcontext_dense, context_dense_shapes, context_dense_defaults
-        ),
-        list_sparse=_pairs(keys(feature_list_sparse_keys), feature_list_sparse_types),
-        list_dense=_dense_lists(
-            list_keys,
-            feature_list_dense_types,
-            feature_list_dense_shapes,
-            [key in missing for key in list_keys],
-        ),
-    )
-    parsed = parse_sequences(serialized, debug_name, columns)
-    return (*parsed[:4], *parsed[6:10])
+        def keys(tensors: list[Value]) -> list[bytes]:
+            return [tensor.item() for tensor in tensors]
+
+        list_keys = keys(feature_list_dense_keys)
+        columns = SequenceColumns(
+            context_sparse=_pairs(keys(context_sparse_keys), context_sparse_types),
+            context_dense=dense_columns(
+                keys(context_dense_keys),
+                Tcontext_dense,
+                context_dense_shapes,
+                context_dense_defaults,
+            ),
+            list_sparse=_pairs(keys(feature_list_sparse_keys), feature_list_sparse_types),
+            list_dense=_dense_lists(
+                list_keys,
+                feature_list_dense_types,
+                feature_list_dense_shapes,
+                [key in missing for key in list_keys],
+            ),
+        )
+        parsed = parse_sequences(header_cache, serialized, debug_name, columns)
+        return (*parsed[:4], *parsed[6:10])
+
+    return parse

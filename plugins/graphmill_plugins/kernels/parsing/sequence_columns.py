@@ -14,6 +14,7 @@ from graphmill.spi.protos import iterate_fields
 from graphmill_plugins.kernels.parsing._batch_scan import (
     concatenated_rows,
     decoded_rows,
+    entry_at,
     field_at,
     list_at,
 )
@@ -71,16 +72,23 @@ class FeatureListScan:
         Raises:
             DataLossError: the message is malformed.
         """
-        for number, wire_type, _, _, first, last in iterate_fields(content, start, end):
+        offset = start
+        while offset < end and (entry := _plain_entry(content, offset, end)) is not None:
+            key, first, offset = entry
+            self._add_list(row, key, content, [(first, offset)])
+        for number, wire_type, _, _, first, last in iterate_fields(content, offset, end):
             if number != 1:
                 continue
             check_message(wire_type)
             key, spans = parse_entry(content, first, last)
-            if key in self._cells:
-                self._spans[key, row] = content, spans
-                self._cells[key][row] = [
-                    cell for span in spans for cell in self._steps(key, content, *span)
-                ]
+            self._add_list(row, key, content, spans)
+
+    def _add_list(self, row: int, key: bytes, content: bytes, spans: list[tuple[int, int]]) -> None:
+        if key in self._cells:
+            self._spans[key, row] = content, spans
+            self._cells[key][row] = [
+                cell for span in spans for cell in self._steps(key, content, *span)
+            ]
 
     def _steps(self, key: bytes, content: bytes, start: int, end: int) -> list[Cell]:
         cells: list[Cell] = []
@@ -135,3 +143,11 @@ class FeatureListScan:
             content, spans = self._spans.get((key, row), (b"", []))
             parts += [values_of(step, dtype, key, prefix) for step in parse_steps(content, spans)]
         return concatenated_rows(parts, dtype)
+
+
+def _plain_entry(content: bytes, offset: int, end: int) -> tuple[bytes, int, int] | None:
+    """Return key, start and end of an entry; None for what is parsed generally."""
+    try:
+        return entry_at(content, offset, end)
+    except (IndexError, DataLossError):  # it is cut off: the general parser raises the error
+        return None

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphmill import dtypes
-from graphmill.errors import InvalidArgumentError
+from graphmill.errors import DataLossError, InvalidArgumentError
 from graphmill.proto.example_pb2 import Example
 from graphmill.proto.wire import length_delimited, write_varint
 from graphmill_plugins.kernels.parsing._batch_scan import Scan
@@ -254,6 +254,22 @@ def test_steps_of_all_kinds_are_read_in_order():
     content = entry(b"i", b"".join(message(1, step) for step in written))
     values = [1, 300, 2, 5, 7, 3]
     assert steps([content, content], b"i") == (values * 2, [1, 2, 0, 2, 1] * 2, [5, 5])
+
+
+def test_entries_after_an_unusual_one_are_read():
+    first, last = (entry(b"i", message(1, integers(n))) for n in (1, 3))
+    value_before_key = message(1, message(2, message(1, integers(2))) + message(1, b"i"))
+    unknown = message(7, b"ignored")
+    for unusual in (value_before_key, unknown, entry(b"other", b"")):
+        assert steps([first, unusual + last, last + unknown], b"i")[0] == [1, 3, 3]
+
+
+@pytest.mark.parametrize("size", range(1, 12))
+def test_lists_that_are_cut_off_are_refused(size):
+    content = entry(b"i", message(1, integers(5)))
+    scan = FeatureListScan(TYPES, [""])
+    with pytest.raises(DataLossError):
+        scan.add(0, content[:size], 0, size)
 
 
 def test_a_step_of_another_type_is_refused():
