@@ -34,6 +34,7 @@ _HALF = np.uint64(32)
 _MASK32, _MASK64 = (1 << 32) - 1, (1 << 64) - 1
 _MAX_PYTHON_COUNTERS = 4  # number of counters up to which Python integers are faster than NumPy
 _MAX_SMALL_COUNTERS = 1 << 10  # number up to which the overhead of NumPy calls dominates
+_MAX_FEW_GROUPS = 1 << 9  # groups of outputs up to which the overhead of NumPy calls dominates
 _CHUNK = 1 << 14  # counters whose results fit in a processor's cache
 RESERVED_PER_OUTPUT = 256
 """Counters that TensorFlow reserves per output, even if it does not use them."""
@@ -323,6 +324,26 @@ def _fill_truncated(generator: Philox, first: int, out: Value) -> None:
     groups, size = out.shape
     stride = np.uint64(size * RESERVED_PER_OUTPUT // 4)
     starts = np.arange(first, first + groups, dtype=np.uint64) * stride
+    if groups > _MAX_FEW_GROUPS:
+        _fill_by_counter(generator, starts, out)
+        return
+    # Two counters are enough for nearly all groups.
+    counters = starts[:, None] + np.arange(2, dtype=np.uint64)
+    values = normal_of(blocks(np, generator, counters).reshape(-1, 4), out.dtype)
+    values = values.reshape(groups, 2 * size)
+    is_rejected = np.abs(values) >= 2
+    order = np.argsort(is_rejected, axis=1, kind="stable")[:, :size]
+    out[:] = np.take_along_axis(values, order, axis=1)
+    incomplete = np.flatnonzero(np.add.reduce(is_rejected, axis=1) > size)
+    if incomplete.size:
+        left = np.empty((len(incomplete), size), out.dtype)
+        _fill_by_counter(generator, starts[incomplete], left)
+        out[incomplete] = left
+
+
+def _fill_by_counter(generator: Philox, starts: Value, out: Value) -> None:
+    """Fill groups of outputs from the counters that begin at `starts`, one counter at a time."""
+    size = out.shape[1]
     # Most groups are complete with the first counter.
     values = out[:] = normal_of(blocks(np, generator, starts), out.dtype)
     is_accepted = np.abs(values) < 2

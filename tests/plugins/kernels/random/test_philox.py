@@ -49,3 +49,16 @@ def test_pieces_for_several_threads_fit_together(dtype: str) -> None:
             np.testing.assert_array_equal(
                 draw(np, later, 9, kind), whole[group * size : group * size + 9]
             )
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("count", [0, 1, 5, 1000])
+def test_few_truncated_normals_equal_those_drawn_by_counter(dtype, count, monkeypatch):
+    generators = [
+        _philox.Philox(key, 1, 2) for key in range(12)
+    ]  # some groups need a third counter
+    few = [_philox.truncated_normal(each, count, np.dtype(dtype)) for each in generators]
+    monkeypatch.setattr(_philox, "_MAX_FEW_GROUPS", 0)
+    for generator, values in zip(generators, few, strict=True):
+        expected = _philox.truncated_normal(generator, count, np.dtype(dtype))
+        assert values.tobytes() == expected.tobytes()
