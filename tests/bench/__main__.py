@@ -23,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from benchmark.case_folder import case_folders
 from benchmark.report import as_json, describe_machine, distribution, markdown, versions
 from benchmark.rounds import PHASES, Plan, launch, run_case
+from benchmark.steady import CLOCKS
 from benchmark.summary import OURS, THEIRS, summarize
 from benchmark.worker_pool import WorkerPool
 
@@ -75,6 +76,12 @@ def parser() -> argparse.ArgumentParser:
     add("--phases", default=",".join(PHASES), help="cold: cold start; warm: first run and steps")
     add("--keep-processes", action="store_true", help="one process for all cases; no cold phase")
     add("--seconds", type=float, default=1.0, help="for how long steps are timed")
+    add(
+        "--clock",
+        choices=sorted(CLOCKS),
+        default="wall",
+        help="what steps are timed by; processor time is comparable on a busy machine, too",
+    )
     add("--settle", type=float, default=2.0, help="for how long they may take to settle, at most")
     add("--timeout", type=float, default=600.0, help="for each process, in seconds")
     add("--config", type=json.loads, default={}, help="graphmill's ConfigProto, in JSON")
@@ -95,6 +102,7 @@ def make_plan(options: argparse.Namespace) -> Plan:
         phases=("warm",) if options.keep_processes else tuple(options.phases.split(",")),
         seconds=options.seconds,
         settle_seconds=options.settle,
+        clock=options.clock,
         timeout=options.timeout,
         config=options.config,
     )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 
 import pytest
 from benchmark.statistics import geometric_mean, median, median_ratio, percentile
-from benchmark.steady import MIN_STEPS, measure, settle, timed_steps
+from benchmark.steady import CLOCKS, MIN_STEPS, measure, settle, timed_steps
 
 
 def test_median_of_odd_and_even_counts() -> None:
@@ -39,6 +40,13 @@ def test_steps_cycle_through_their_feeds() -> None:
     times = timed_steps(fed.append, [(0,), (1,)], seconds=0)
     assert len(times) == MIN_STEPS
     assert fed == [0, 1, 0, 1, 0]
+
+
+def test_steps_are_timed_by_the_chosen_clock() -> None:
+    ticks = itertools.count()
+    times = timed_steps(lambda: None, [()], seconds=0, clock=lambda: float(next(ticks)))
+    assert times == [1.0] * MIN_STEPS
+    assert set(CLOCKS) == {"wall", "processor"}
 
 
 def test_settling_stops_at_the_time_limit() -> None:

@@ -28,6 +28,7 @@ class Plan:
     phases: tuple[str, ...] = PHASES
     seconds: float = 1.0
     settle_seconds: float = 2.0
+    clock: str = "wall"
     timeout: float = 600.0
     config: dict[str, Any] = field(default_factory=dict)
 
@@ -91,6 +92,7 @@ def job_of(system: str, folder: Path, phase: str, plan: Plan) -> dict[str, Any]:
         "config": plan.config if system == "graphmill" else {},
         "seconds": plan.seconds,
         "settle_seconds": plan.settle_seconds,
+        "clock": plan.clock,
         "started_ns": time.monotonic_ns(),
     }
 

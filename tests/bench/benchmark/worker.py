@@ -3,7 +3,8 @@
 
 The only argument is a job in JSON, or the name of a system, for jobs that follow as lines of
 standard input. A job: `system`, `folder`, `phase` ("cold" or "warm"), `config`,
-`started_ns` (the monotonic clock when the process was asked for), `seconds`, `settle_seconds`.
+`started_ns` (the monotonic clock when the process was asked for), `seconds`, `settle_seconds`,
+`clock` (of the steps: "wall" or "processor").
 What counts for the cold start is imported late, and as little as there is.
 """
 
@@ -81,7 +82,7 @@ def warm(job: dict[str, Any], system: Any, scratch: Path) -> dict[str, Any]:
     measured = {"first_s": first, "error": error, "problem": problem, "versions": system.versions()}
     if not problem:
         feeds = [case.feeds(batch) for batch in range(case.batches)]
-        measured |= measure(runner.step, feeds, job["seconds"], job["settle_seconds"])
+        measured |= measure(runner.step, feeds, job["seconds"], job["settle_seconds"], job["clock"])
         measured |= late_check(case, runner.step)
         measured["tier"] = runner.tier()
     runner.close()
