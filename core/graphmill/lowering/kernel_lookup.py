@@ -7,12 +7,15 @@ it is declared for that type of device.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from graphmill.dtypes import string
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from graphmill.graph.node import Node
+    from graphmill.ops.definition.op_def import OpDef
     from graphmill.runtime.devices.device import Device
     from graphmill.runtime.kernels.kernel_registry import KernelChoice, KernelRegistry
 
@@ -26,7 +29,7 @@ def find_kernel(kernels: KernelRegistry, node: Node, device: Device) -> KernelCh
         NotFoundError: no kernel matches; the message lists the registered ones and the reasons.
         PluginConflictError: two kernels match equally; names both and their plugins.
     """
-    choice = _host_kernel(kernels, node, device)
+    choice = _host_kernel(kernels, node.op_def, node.attrs, device)
     if choice is not None:
         return choice
     return kernels.find(node.op_def, node.attrs, device.device_type, device.backends)
@@ -34,22 +37,32 @@ def find_kernel(kernels: KernelRegistry, node: Node, device: Device) -> KernelCh
 
 def try_find_kernel(kernels: KernelRegistry, node: Node, device: Device) -> KernelChoice | None:
     """Return the result of `find_kernel`, or None instead of raising `NotFoundError`."""
-    choice = _host_kernel(kernels, node, device)
+    return try_find_op_kernel(kernels, node.op_def, node.attrs, device)
+
+
+def try_find_op_kernel(
+    kernels: KernelRegistry, op_def: OpDef, attrs: Mapping[str, Any], device: Device
+) -> KernelChoice | None:
+    """Return the result of `try_find_kernel` for a node with this op and these attrs."""
+    choice = _host_kernel(kernels, op_def, attrs, device)
     if choice is not None:
         return choice
-    return kernels.try_find(node.op_def, node.attrs, device.device_type, device.backends)
+    return kernels.try_find(op_def, attrs, device.device_type, device.backends)
 
 
-def _host_kernel(kernels: KernelRegistry, node: Node, device: Device) -> KernelChoice | None:
+def _host_kernel(
+    kernels: KernelRegistry, op_def: OpDef, attrs: Mapping[str, Any], device: Device
+) -> KernelChoice | None:
     if device.is_host_memory or not set(_HOST_BACKENDS).isdisjoint(device.backends):
         return None
-    if not any(dtype.base_dtype is string for dtype in (*node.input_types, *node.output_types)):
+    types = (*op_def.input_types(attrs), *op_def.output_types(attrs))
+    if not any(dtype.base_dtype is string for dtype in types):
         return None
     kind = device.device_type
-    own = kernels.try_find(node.op_def, node.attrs, kind, device.backends)
+    own = kernels.try_find(op_def, attrs, kind, device.backends)
     if own is not None and kind in own.definition.device:
         return None
-    choice = kernels.try_find(node.op_def, node.attrs, kind, _HOST_BACKENDS)
+    choice = kernels.try_find(op_def, attrs, kind, _HOST_BACKENDS)
     if choice is None:
         return None
     return choice._replace(definition=choice.definition.on_host())

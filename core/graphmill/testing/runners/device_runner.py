@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill import errors, proto
-from graphmill.dtypes import as_dtype, string
+from graphmill.dtypes import as_dtype
 from graphmill.graph.device_name import parse_device_name
+from graphmill.lowering.kernel_lookup import try_find_op_kernel
 from graphmill.runtime.resources.variables import ResourceHandle, Variable
 from graphmill.session.session import Session
 from graphmill.testing.case_graph import node_attrs
@@ -46,8 +47,7 @@ class DeviceRunner(SessionRunner):
         super().__init__(with_devices(host, self._type, self._guard), device)
         self._config = config
         self._skips = skips
-        self._backends: tuple[str, ...] | None = None
-        self._is_host = False
+        self._closed: Device | None = None
 
     def run(self, case: Case) -> Answer:
         """Run a case.
@@ -87,25 +87,19 @@ class DeviceRunner(SessionRunner):
             attrs = node_attrs(op_def, types, case.attrs)
         except errors.OpError:
             return True  # the attrs are invalid: the session reports it
-        kernel = self._host.kernels.try_find(op_def, attrs, self._type, self._accepted())
-        if kernel is None:
-            return False
-        # Strings stay in host memory: a device has kernels for them only if these compute there.
-        of_strings = any(d.base_dtype is string for d in op_def.input_types(attrs))
-        return self._is_host or kernel.definition.host or not of_strings
+        return try_find_op_kernel(self._host.kernels, op_def, attrs, self._example()) is not None
 
-    def _accepted(self) -> tuple[str, ...]:
-        """Return the backends of the device."""
-        if self._backends is None:
+    def _example(self) -> Device:
+        """Return a closed device of the type, which has its kernels."""
+        if self._closed is None:
             prefix = "/job:localhost/replica:0/task:0"
             devices = self._host.devices.get(self._type).create_devices(self._config, prefix)
             if not devices:
                 raise errors.NotFoundError(f"there is no device of type {self._type}")
-            self._backends = devices[0].backends
-            self._is_host = devices[0].is_host_memory
             for device in devices:
                 device.close()
-        return self._backends
+            self._closed = devices[0]
+        return self._closed
 
     def _session(self, graph: CaseGraph) -> Any:
         config = proto.ConfigProto()
