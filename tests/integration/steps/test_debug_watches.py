@@ -207,3 +207,25 @@ def test_p6_the_slot_of_a_debug_op_may_be_left_out(host, name, slot) -> None:
     assert [(watched.node_name, watched.output_slot) for watched in seen] == [
         (name.partition(":")[0], slot)
     ]
+
+
+def test_watches_of_a_model_under_rules_call_callbacks(graph, host) -> None:
+    seen = []
+    host.debug_callbacks["seen"] = seen.append
+    message = graph.as_graph_def()
+    with graphmill.Session(graph=message, host=host, trust=False) as session:
+        assert session.allowed == ()
+        session.run("out:0", {"x:0": [1.0]}, options=watching("out", "DebugIdentity"))
+    assert [watched.node_name for watched in seen] == ["out"]
+
+
+def test_watches_of_a_model_under_rules_need_one_for_files(graph, host, tmp_path) -> None:
+    options = watching("out", "DebugIdentity", url=f"file://{tmp_path}/dump")
+    message = graph.as_graph_def()
+    with graphmill.Session(graph=message, host=host, trust=False) as session:
+        with pytest.raises(graphmill.errors.PermissionDeniedError, match=r"fs\.write"):
+            session.run("out:0", {"x:0": [1.0]}, options=options)
+        assert not (tmp_path / "dump").exists()
+        with session.allowing(f"fs.write:{tmp_path}"):
+            session.run("out:0", {"x:0": [1.0]}, options=options)
+    assert list((tmp_path / "dump").rglob("out_0_DebugIdentity_*"))
