@@ -69,9 +69,10 @@ fails a test.
   the failing node itself. Errors can be pickled (TensorFlow's cannot), without their operations.
 - **Placement**: a node that no step needs is checked like in TensorFlow (unless
   `place_pruned_graph` is set), except for the element types and devices of its kernels, which are
-  not imported; in a cluster, whose workers have the kernels, only its requested device. A missing kernel of a node that the step needs is `NotFound`, in TensorFlow
-  `InvalidArgument`; the error lists all of them. With `allow_soft_placement`, variables that one op
-  updates are placed on one device; TensorFlow refuses those that request different ones.
+  not imported; in a cluster, whose workers have the kernels, only its requested device. A missing
+  kernel of a node that the step needs is `NotFound`, in TensorFlow `InvalidArgument`; the error
+  lists all of them. With `allow_soft_placement`, variables that one op updates are placed on one
+  device; TensorFlow refuses those that request different ones.
 - **Devices** are array libraries, which manage memory, streams and copies. So there are no device
   contexts (`FillContextMap`), allocator attributes, lists of accessed tensors, localities or
   thread pools of a device. `Device.compute_of` wraps the kernel of each node.

@@ -27,7 +27,7 @@ _FOLDER = ROOT / "tests" / "fuzz"
 _BATCH = 20_000
 _BATCH_SECONDS = 1_800
 """Seconds after which a batch counts as hanging."""
-_SUMMARY = re.compile(r"^\w+: (\d+) inputs, (\d+) finds$", re.MULTILINE)
+_SUMMARY = re.compile(r"^\w+: (\d+) inputs, (\d+) findings$", re.MULTILINE)
 
 
 @dataclass
@@ -36,7 +36,7 @@ class Report:
 
     name: str
     inputs: int = 0
-    finds: list[str] = field(default_factory=list)
+    findings: list[str] = field(default_factory=list)
 
 
 def targets() -> list[str]:
@@ -88,12 +88,12 @@ def add_batch(report: Report, status: int, output: str, seed: int) -> None:
     """Add the output of a batch to the report of its target."""
     summary = _SUMMARY.search(output)
     if summary is None:
-        report.finds.append(f"seed {seed}: exit status {status}: {output.strip()[-500:]}")
+        report.findings.append(f"seed {seed}: exit status {status}: {output.strip()[-500:]}")
         return
     report.inputs += int(summary[1])
     lines = output[: summary.start()].splitlines()
-    finds = [line for line in lines if line.startswith(f"{report.name}: ")]
-    report.finds += [f"seed {seed}: {line}" for line in finds]
+    findings = [line for line in lines if line.startswith(f"{report.name}: ")]
+    report.findings += [f"seed {seed}: {line}" for line in findings]
 
 
 def main() -> int:
@@ -110,10 +110,10 @@ def main() -> int:
             pool.map(lambda name: run_target(name, options.seconds, options.seed), names)
         )
     for report in reports:
-        print(f"{report.name}: {report.inputs} inputs, {len(report.finds)} finds")
-        for find in report.finds:
-            print(f"    {find}")
-    return 1 if any(report.finds for report in reports) else 0
+        print(f"{report.name}: {report.inputs} inputs, {len(report.findings)} findings")
+        for finding in report.findings:
+            print(f"    {finding}")
+    return 1 if any(report.findings for report in reports) else 0
 
 
 if __name__ == "__main__":

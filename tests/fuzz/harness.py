@@ -6,7 +6,8 @@
 
 Atheris has to instrument graphmill while it is imported, so it runs in a new interpreter that
 starts with this module. The result of an input is a value or an `OpError`; every other exception is
-a find, and so is an input that takes long. Finds are written to `corpus/NAME`, and the run goes on.
+a finding, and so is an input that takes long. Findings are written to `corpus/NAME`, and the run
+goes on.
 """
 
 from __future__ import annotations
@@ -89,7 +90,7 @@ def _damage(
         data[start:start] = rng.randbytes(rng.randint(1, 8))
 
 
-class Finds:
+class Findings:
     """Calls a target, and keeps the inputs that it fails for, one for each cause.
 
     Attributes:
@@ -118,7 +119,7 @@ class Finds:
 
     def report(self) -> None:
         """Print the line that `tools/fuzz_nightly.py` reads."""
-        print(f"{self._name}: {self.inputs} inputs, {len(self.causes)} finds", flush=True)
+        print(f"{self._name}: {self.inputs} inputs, {len(self.causes)} findings", flush=True)
 
 
 def main(target: ModuleType | Any) -> None:
@@ -130,11 +131,11 @@ def main(target: ModuleType | Any) -> None:
     parser.add_argument("--runs", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    finds = Finds(target.fuzz, name, str(options.seed))
+    findings = Findings(target.fuzz, name, str(options.seed))
     for data in mutated(target.seeds(), words_of(name), options.runs, options.seed):
-        finds.try_input(data)
-    finds.report()
-    sys.exit(1 if finds.causes else 0)
+        findings.try_input(data)
+    findings.report()
+    sys.exit(1 if findings.causes else 0)
 
 
 def main_with_atheris(name: str, arguments: Sequence[str]) -> None:
@@ -153,13 +154,13 @@ def main_with_atheris(name: str, arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--seconds", type=float)
     own, arguments = parser.parse_known_args(arguments)
-    finds = Finds(target.fuzz, name, f"atheris_{os.getpid()}")
-    try_input = finds.try_input if own.seconds is None else limited(finds, own.seconds)
+    findings = Findings(target.fuzz, name, f"atheris_{os.getpid()}")
+    try_input = findings.try_input if own.seconds is None else limited(findings, own.seconds)
     atheris.Setup([name, *libfuzzer_options(name, seeds), *arguments], try_input)
     atheris.Fuzz()
 
 
-def limited(finds: Finds, seconds: float) -> Callable[[bytes], None]:
+def limited(findings: Findings, seconds: float) -> Callable[[bytes], None]:
     """Return a target for atheris that reports and ends the process when the time is over.
 
     LibFuzzer ends the process without a return to Python.
@@ -167,11 +168,11 @@ def limited(finds: Finds, seconds: float) -> Callable[[bytes], None]:
     end = time.monotonic() + seconds
 
     def try_input(data: bytes) -> None:
-        finds.try_input(data)
+        findings.try_input(data)
         if time.monotonic() > end:
-            finds.report()
+            findings.report()
             sys.stderr.flush()
-            os._exit(1 if finds.causes else 0)
+            os._exit(1 if findings.causes else 0)
 
     return try_input
 

@@ -85,24 +85,24 @@ def test_failure_is_stored_once_for_each_cause(
         if data != b"fine":
             raise KeyError("x")
 
-    finds = harness.Finds(faulty, "target", "7")
+    findings = harness.Findings(faulty, "target", "7")
     for data in (b"fine", b"one", b"two"):
-        finds.try_input(data)
-    finds.report()
+        findings.try_input(data)
+    findings.report()
     assert [path.read_bytes() for path in (tmp_path / "target").iterdir()] == [b"one"]
-    assert capsys.readouterr().out.endswith("target: 3 inputs, 1 finds\n")
+    assert capsys.readouterr().out.endswith("target: 3 inputs, 1 findings\n")
 
 
 def test_time_of_a_run_with_atheris_is_limited(monkeypatch: Any, capsys: Any) -> None:
     harness = module("harness")
     statuses: list[int] = []
     monkeypatch.setattr(harness.os, "_exit", statuses.append)
-    finds = harness.Finds(lambda _: None, "target", "7")
-    harness.limited(finds, 1000.0)(b"one")
+    findings = harness.Findings(lambda _: None, "target", "7")
+    harness.limited(findings, 1000.0)(b"one")
     assert statuses == []
-    harness.limited(finds, -1.0)(b"two")
+    harness.limited(findings, -1.0)(b"two")
     assert statuses == [0]
-    assert capsys.readouterr().out == "target: 2 inputs, 0 finds\n"
+    assert capsys.readouterr().out == "target: 2 inputs, 0 findings\n"
 
 
 def test_mutator_is_repeatable() -> None:

@@ -15,17 +15,17 @@ def fuzz_nightly(tool: Any) -> Any:
 
 def test_inputs_and_finds_of_a_batch_are_added(fuzz_nightly: Any) -> None:
     report = fuzz_nightly.Report("image")
-    fuzz_nightly.add_batch(report, 0, "image: 50 inputs, 0 finds\n", 1)
-    output = "some warning\nimage: KeyError at codec.py:1: x\nimage: 50 inputs, 1 finds\n"
+    fuzz_nightly.add_batch(report, 0, "image: 50 inputs, 0 findings\n", 1)
+    output = "some warning\nimage: KeyError at codec.py:1: x\nimage: 50 inputs, 1 findings\n"
     fuzz_nightly.add_batch(report, 1, output, 2)
     assert report.inputs == 100
-    assert report.finds == ["seed 2: image: KeyError at codec.py:1: x"]
+    assert report.findings == ["seed 2: image: KeyError at codec.py:1: x"]
 
 
 def test_crash_is_reported_as_a_failure(fuzz_nightly: Any) -> None:
     report = fuzz_nightly.Report("image")
     fuzz_nightly.add_batch(report, -11, "Segmentation fault", 3)
-    assert report.finds == ["seed 3: exit status -11: Segmentation fault"]
+    assert report.findings == ["seed 3: exit status -11: Segmentation fault"]
 
 
 def test_hang_is_reported_as_a_failure(fuzz_nightly: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,8 +35,8 @@ def test_hang_is_reported_as_a_failure(fuzz_nightly: Any, monkeypatch: pytest.Mo
     monkeypatch.setattr(fuzz_nightly.subprocess, "run", run)
     report = fuzz_nightly.Report("image")
     fuzz_nightly.add_batch(report, *fuzz_nightly.run_batch("image", 1, 60.0), 1)
-    assert len(report.finds) == 1
-    assert "hangs" in report.finds[0]
+    assert len(report.findings) == 1
+    assert "hangs" in report.findings[0]
 
 
 def test_all_targets_are_run(fuzz_nightly: Any) -> None:

@@ -50,7 +50,7 @@ CHANNEL_OPTIONS: Final = (
 )
 """The gRPC options of connections between the tasks of a cluster."""
 
-_QUESTION: Final = WORKER_METHODS["GetStatus"].path  # TensorFlow's servers answer it too
+_HEALTH_CHECK: Final = WORKER_METHODS["GetStatus"].path  # TensorFlow's servers answer it too
 _NOT_HEARD: Final = frozenset(
     {
         grpc.StatusCode.UNAVAILABLE,
@@ -88,7 +88,7 @@ class _Channel:
         self.channel = new_channel(address, options, compression, credentials)
         self.methods = {m.name: self.channel.unary_unary(m.path) for m in methods}
         self.streams = {m.name: self.channel.unary_stream(m.path) for m in methods}
-        self.ask = self.channel.unary_unary(_QUESTION)
+        self.ask = self.channel.unary_unary(_HEALTH_CHECK)
         self.local_address = self.channel.unary_unary(LOCAL_ADDRESS_PATH) if may_be_local else None
 
     def close(self, end: OpError) -> None:
@@ -150,7 +150,7 @@ class Connection:
         self._is_closed = False
         self._credentials = credentials
         self._num_lost = 0
-        self._question: Any = None
+        self._health_check: Any = None
         self._paths = {method.name: method.path for method in methods}
         self._channel = self._new_channel(self._options)
         self._heartbeat = Heartbeat(silence, self._ask, self._give_up)
@@ -365,13 +365,13 @@ class Connection:
 
     def _ask(self) -> None:
         """Send a health check to the task, unless one is in flight."""
-        if self._question is not None and not self._question.done():
+        if self._health_check is not None and not self._health_check.done():
             return
         try:
-            self._question = self._channel.ask.future(b"")
+            self._health_check = self._channel.ask.future(b"")
         except ValueError:
             return  # the connection has just been closed
-        self._question.add_done_callback(self._answered)
+        self._health_check.add_done_callback(self._answered)
 
     def _answered(self, future: Any) -> None:
         if future.code() not in _NOT_HEARD:
@@ -391,7 +391,7 @@ class Connection:
             # gRPC gives channels with the same options the same network connection.
             options = (*self._options, ("graphmill.connection", self._num_lost))
             self._channel = self._new_channel(options)
-            self._question = None
+            self._health_check = None
         lost.close(end)
 
 

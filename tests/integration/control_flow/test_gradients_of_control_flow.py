@@ -268,7 +268,7 @@ def test_a_function_with_random_numbers_has_no_gradient() -> None:
             graphmill.gradients(y, x)
 
 
-def test_an_effect_of_a_function_is_not_had_twice() -> None:
+def test_effect_of_a_function_is_not_repeated() -> None:
     """A gradient does not repeat effects for which a result only waits."""
 
     def body(x: Any, handle: Any) -> list[Any]:

@@ -295,7 +295,7 @@ def test_description_that_fails_does_not_hide_the_error(plugin_graph: Any) -> No
     assert "waits for something that it cannot describe (ZeroDivisionError" in error.message
 
 
-def test_description_is_not_asked_for_without_a_question() -> None:
+def test_description_is_computed_only_on_request() -> None:
     calls: list[str] = []
     graph = queue_graph()
     with graphmill.Session(graph=graph) as session, pytest.MonkeyPatch.context() as patch:

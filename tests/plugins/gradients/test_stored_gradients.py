@@ -40,5 +40,5 @@ def test_gradients_are_as_they_are_stored(name: str) -> None:
     assert difference(answers(stem)[name], ask_graphmill(case, GradientRequest(ORDERS[stem]))) == ""
 
 
-def test_every_answer_has_its_question() -> None:
+def test_every_stored_gradient_has_a_case() -> None:
     assert {case for stem in ORDERS for case in answers(stem)} == set(QUESTIONS)

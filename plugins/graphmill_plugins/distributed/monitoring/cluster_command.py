@@ -32,8 +32,8 @@ def cluster() -> None:
 def status(settings: Settings, target: str, timeout: float) -> None:
     """Show state, devices, sessions and graphs of all tasks of the cluster of TARGET.
 
-    TARGET is grpc://HOST:PORT of any of its tasks; "heard" is how many seconds ago that task heard
-    of the others.
+    TARGET is grpc://HOST:PORT of any of its tasks; "last heartbeat" is how many seconds ago that
+    task last received a message from each of the others.
     """
     try:
         from graphmill_plugins.distributed.monitoring.status_client import cluster_status
@@ -49,13 +49,13 @@ def status(settings: Settings, target: str, timeout: float) -> None:
 
 
 def _blocks(tasks: list[dict[str, Any]]) -> list[Table | str]:
-    heard = tasks[0].get("last_heartbeats", {})
+    heartbeats = tasks[0].get("last_heartbeats", {})
     table = Table(
         ("task", "address", "state", "software", "devices", "sessions", "worker sessions",
-         "graphs", "running", "steps", "heard")
+         "graphs", "running", "steps", "last heartbeat")
     )  # fmt: skip
     for task in tasks:
-        ago = heard.get(task["task"])
+        ago = heartbeats.get(task["task"])
         table.rows.append(
             (
                 task["task"],

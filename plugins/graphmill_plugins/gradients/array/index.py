@@ -58,10 +58,10 @@ def _along_axis(op: ForwardOp, dy: Tensor, batch: int) -> Tensor:
         batch_count = math.floor_mod(op.graph.constant(batch), array.size(index_shape))
     else:
         batch_count = op.graph.constant(batch)
-    places = math.range(0, rank, 1)
+    positions = math.range(0, rank, 1)
 
     def sizes(start: Tensor, stop: Tensor) -> Tensor:
-        inside = math.logical_and(places >= start, places < stop)
+        inside = math.logical_and(positions >= start, positions < stop)
         return math.prod(math.select_v2(inside, shape, 1), 0)
 
     outer_batch, outer = sizes(op.graph.constant(0), batch_count), sizes(batch_count, axis)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def _count_into(
     shape: tuple[int, ...], indices: tuple[Value, ...], weights: Value, binary: bool
 ) -> Value:
-    """Add weights (or ones) into bins at `places`; values out of range are dropped."""
+    """Add weights (or ones) into bins at `positions`; values out of range are dropped."""
     *rows, bins = indices
     if weights.size and weights.shape != bins.shape:
         raise InvalidArgumentError(

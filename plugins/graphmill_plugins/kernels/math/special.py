@@ -139,7 +139,7 @@ def erfc_float32(x: Value) -> Value:
 def erfc(T: np.dtype[Any]) -> Callable[[Value], Value]:
     """Compute 1 - erf; only float64 needs SciPy, which is slow to import."""
     get = _scipy("erfc") if np.float64 == T else lambda: erfc_float32
-    return in_float32(T, _shared_out(get)())
+    return in_float32(T, _in_threads(get)())
 
 
 _FRESNEL_FAR = 1e30  # from here on both integrals round to 0.5
@@ -266,10 +266,10 @@ def _polygamma() -> Callable[[Value, Value], Value]:
     return polygamma
 
 
-def _shared_out(get: Callable[[], Callable[..., Value]]) -> Callable[[], Callable[..., Value]]:
+def _in_threads(get: Callable[[], Callable[..., Value]]) -> Callable[[], Callable[..., Value]]:
     """Return the factory of a function that splits large arrays over threads."""
 
-    def get_shared() -> Callable[..., Value]:
+    def get_threaded() -> Callable[..., Value]:
         function = get()
 
         def run(*arrays: Value) -> Value:
@@ -290,7 +290,7 @@ def _shared_out(get: Callable[[], Callable[..., Value]]) -> Callable[[], Callabl
 
         return run
 
-    return get_shared
+    return get_threaded
 
 
 _FUNCTIONS: dict[str, Callable[[], Callable[..., Value]]] = {
@@ -323,7 +323,7 @@ _FUNCTIONS: dict[str, Callable[[], Callable[..., Value]]] = {
 }
 SPECIAL = functions_in_float32(
     __name__,
-    {op: _shared_out(get) for op, get in _FUNCTIONS.items()},
+    {op: _in_threads(get) for op, get in _FUNCTIONS.items()},
     backend="numpy",
     types=dtypes.FLOATING,
 )

@@ -1,4 +1,4 @@
-"""Codec of optionals: the metadata say whether there is a value, the tensors are its components.
+"""Codec of optionals: the metadata says whether there is a value, the tensors are its components.
 
 Semantics: tensorflow/core/framework/dataset.cc and tensorflow/core/kernels/data/optional_ops.h.
 """
