@@ -69,6 +69,11 @@ class StepCounterHook(SessionRunHook):
 
             self._writer = FileWriter(self._folder)
 
+    def after_create_session(self, session: Session) -> None:
+        """Forget the steps of the session before, which a new one may repeat."""
+        del session
+        self._last = self._last_seen = None
+
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
         """Request the global step."""
         del run_context

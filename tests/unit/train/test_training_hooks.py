@@ -85,6 +85,16 @@ def test_step_counter_warns_once_if_the_global_step_does_not_change(
     assert len(caplog.records) == 1
 
 
+def test_step_counter_begins_anew_in_a_new_session(
+    program: Program, caplog: pytest.LogCaptureFixture
+) -> None:
+    hook = train.StepCounterHook(every_n_steps=2, clock=Clock())
+    with caplog.at_level(logging.INFO, logger="graphmill"):
+        program.run([hook], 1)
+        program.run([hook], 1)  # from the same step, as after a recovery
+    assert [r.message for r in caplog.records if r.name.startswith("graphmill.train")] == []
+
+
 def test_step_counter_takes_one_place_to_write_to(tmp_path: Path) -> None:
     with (
         summary.FileWriter(tmp_path) as writer,
