@@ -166,7 +166,8 @@ def main() -> None:
     args = parser.parse_args()
     training = Training()
     resources = {"CPU": min(1.0, (os.cpu_count() or 1) / WORKERS)}
-    with start_cluster(WORKERS, name="digits", resources=resources) as cluster:
+    config = {"graphmill": {"allow": [f"fs.write:{Path(args.folder).absolute()}"]}}
+    with start_cluster(WORKERS, name="digits", resources=resources, config=config) as cluster:
         hooks = []
         if args.kill:
             steps = {args.steps * (k + 1) // (WORKERS + 1): k for k in range(WORKERS)}

@@ -27,12 +27,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def cluster() -> Iterator[Any]:
-    """Start four workers on Ray, and stop Ray with them."""
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """Start four workers on Ray, which may write checkpoints, and stop Ray with them."""
     pytest.importorskip("ray")
     from graphmill_plugins.distributed.ray import start_cluster
 
-    with start_cluster(WORKERS, name="tests", resources={"CPU": 0.25}) as made:
+    config = {"graphmill": {"allow": [f"fs.write:{tmp_path_factory.getbasetemp()}"]}}
+    with start_cluster(WORKERS, name="tests", resources={"CPU": 0.25}, config=config) as made:
         yield made
 
 
