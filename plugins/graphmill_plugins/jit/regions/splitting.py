@@ -17,9 +17,10 @@ from __future__ import annotations
 import bisect
 import itertools
 import math
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from graphmill_plugins.jit.ir.handles import HANDLE_TYPES
+from graphmill_plugins.jit.ir.invariant_nodes import is_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from graphmill.spi import Edge, Node
 
 _CONTEXTS: Final = (128, 16)  # numbers of nodes that show where in a repeated sequence a cut is
+_Context: TypeAlias = "tuple[int, list[int]]"  # a number of nodes, and their hash by position
 _FAR: Final = 64  # distance from which an input counts as that of a part's first nodes
 _SMALL: Final = 0.1  # of the size of a part; a smaller last part belongs to the one before
 PART_SIZE: Final = 500
@@ -120,7 +122,7 @@ def _cut(order: Sequence[Node], sizes: dict[Node, int], max_size: int) -> list[l
     total = sum(sizes[node] for node in order)
     size = math.ceil(total / math.ceil(total / max_size)) if total else 1
     begins = list(itertools.accumulate((sizes[node] for node in order), initial=0))
-    contexts = [_contexts(order, length) for length in _CONTEXTS]
+    contexts = _contexts(order)
     parts, start = [], 0
     while start < len(order):
         end = bisect.bisect_left(begins, begins[start] + size, start + 1, len(order))
@@ -133,24 +135,40 @@ def _cut(order: Sequence[Node], sizes: dict[Node, int], max_size: int) -> list[l
     return parts
 
 
-def _same_place(start: int, end: int, contexts: Sequence[Sequence[int]]) -> int:
+def _same_place(start: int, end: int, contexts: Sequence[_Context]) -> int:
     """Return the last position up to `end` that is followed by the same nodes as `start`.
 
     The part is at least half as long then; `end` if there is no such position.
     """
-    for context in contexts:
+    for length, context in contexts:
+        if end + length > len(context) and length != _CONTEXTS[-1]:
+            continue  # at the end of the order it would find a place that is far away
         for position in range(end, (start + end) // 2, -1):
             if context[position] == context[start]:
                 return position
     return end
 
 
-def _contexts(order: Sequence[Node], length: int) -> list[int]:
-    """Return for each position a hash of the following nodes and their inputs."""
+def _contexts(order: Sequence[Node]) -> list[_Context]:
+    """Return for each position hashes of the following nodes and their inputs.
+
+    The first ones tell the constants apart that the nodes read: small ones are part of programs.
+    """
     positions = {node: index for index, node in enumerate(order)}
-    kinds = [hash((node.op, _distances(node, positions))) for node in order]
-    kinds += [0] * length
-    return [hash(tuple(kinds[index : index + length])) for index in range(len(order))]
+    kinds = [(node.op, _distances(node, positions)) for node in order]
+    hashes = [[hash((kind, _sources(node))) for kind, node in zip(kinds, order, strict=True)]]
+    hashes.append([hash(kind) for kind in kinds])
+    return [(length, _windows(one, length)) for one in hashes for length in _CONTEXTS]
+
+
+def _windows(hashes: list[int], length: int) -> list[int]:
+    """Return for each position a hash of the following hashes."""
+    padded = [*hashes, *[0] * length]
+    return [hash(tuple(padded[index : index + length])) for index in range(len(hashes))]
+
+
+def _sources(node: Node) -> tuple[int, ...]:
+    return tuple([edge.src.id if is_source(edge.src) else 0 for edge in node.in_edges])
 
 
 def _distances(node: Node, positions: dict[Node, int]) -> tuple[int, ...]:

@@ -92,6 +92,20 @@ def test_repeated_layers_are_cut_into_equal_parts() -> None:
     assert sum(map(len, kinds)) == 121
 
 
+def test_parts_of_a_sequence_read_the_same_constants() -> None:
+    nodes = [f"k{n} = Const(dtype=float32, value='float32: {n}.5')" for n in range(3)]
+    nodes.append("y0 = Sqrt(x)")
+    for n in range(120):
+        nodes += [f"m{n} = Mul(y{n}, k{n % 3})", f"y{n + 1} = Tanh(m{n})"]
+    made = graph(*nodes, **X)
+    members = [node for node in members_of(made) if node.op != "Const"]
+    parts = split(members, one, 50)
+    reads = [tuple(edge.src.name for n in part for edge in n.in_edges[1:]) for part in parts]
+    assert len(reads) >= 5
+    assert len(set(reads[1:-1])) == 1
+    assert len(parts[-2]) == len(parts[1])
+
+
 def test_functions_count_with_their_bodies() -> None:
     members = members_of(graph("a = Neg(x)", "b = Abs(a)", "c = Tanh(b)", **X))
     sizes = {"a": 1, "b": 50, "c": 1}
