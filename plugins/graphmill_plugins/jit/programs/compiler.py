@@ -66,6 +66,7 @@ if TYPE_CHECKING:
 _TRACE_ERRORS: Final = (TypeError, ValueError, OverflowError, RecursionError, OpError)
 _NUMPY_KINDS: Final = "biufc"  # kinds of the dtypes that NumPy itself defines
 _LARGE: Final = 4096  # size in bytes from which a constant is an argument of the program
+_MANY: Final = 200  # nodes of a cluster from which its numbers are arguments, too
 _VECTOR: Final = 64  # the same for numbers with fractions, of which shapes cannot be computed
 
 
@@ -417,11 +418,24 @@ def _output_indices(value: Any, outputs: list[Any]) -> Flat:
 
 def _large_constants(bodies: ScheduledBodies) -> list[Node]:
     """Return the constants that are arguments: equal layers with other weights share a program."""
+    nodes = bodies.main.nodes
+    constants = [(node, node.attrs["value"].numpy()) for node in nodes if is_constant(node)]
+    takes_numbers = len(nodes) >= _MANY
     return [
         node
-        for node in bodies.main.nodes
-        if is_constant(node) and _is_large(node.attrs["value"].numpy())
+        for node, value in constants
+        if _is_large(value) or (takes_numbers and _is_any_number(node, value))
     ]
+
+
+def _is_any_number(node: Node, value: Any) -> bool:
+    """Return whether a constant is a number that XLA has no shorter form for where it is read.
+
+    Sums and products with 0, 1 and -1 have one; the exponent of a power may have one.
+    """
+    if value.ndim or value.dtype.kind != "f" or abs(value) in (0, 1):
+        return False
+    return all(edge.dst.op_def.is_commutative for edge in node.out_edges)
 
 
 def _is_large(value: Any) -> bool:

@@ -58,8 +58,10 @@ def hoist(closed: core.ClosedJaxpr, constants: Sequence[int]) -> Hoisted:
             early.append(eqn)
         else:
             late.append(eqn)
-    used = {v for eqn in late for v in eqn.invars if isinstance(v, core.Var)}
+    early, late = _with_numbers(early, late)
+    used = _read_by(late)
     used.update(v for v in jaxpr.outvars if isinstance(v, core.Var))
+    used -= {v for eqn in late for v in eqn.outvars}
     carried = [v for v in _in_order(jaxpr, positions, early) if v in used]
     fixed = set(positions)
     dynamic = [v for index, v in enumerate(jaxpr.invars) if index not in fixed]
@@ -67,6 +69,30 @@ def hoist(closed: core.ClosedJaxpr, constants: Sequence[int]) -> Hoisted:
     prepare = part_of(jaxpr, early, inputs, carried, closed.consts)
     program = closed_part(jaxpr, late, [*carried, *dynamic], jaxpr.outvars, closed.consts)
     return Hoisted(prepare, core.jaxpr_as_fun(program), program, positions, len(early))
+
+
+def _with_numbers(early: list[Any], late: list[Any]) -> tuple[list[Any], list[Any]]:
+    """Return the halves of a program such that numbers pass from one to the other as numbers.
+
+    A number that was made a tensor would be an argument for each of its uses.
+    """
+    used = _read_by(late)
+    repeated = [eqn for eqn in early if _repeats_number(eqn) and not used.isdisjoint(eqn.outvars)]
+    if not repeated:
+        return early, late
+    needed = _read_by(early)
+    superfluous = {id(eqn) for eqn in repeated if needed.isdisjoint(eqn.outvars)}
+    return [eqn for eqn in early if id(eqn) not in superfluous], [*repeated, *late]
+
+
+def _repeats_number(eqn: Any) -> bool:
+    inputs = [v for v in eqn.invars if isinstance(v, core.Var)]
+    is_larger = any(v.aval.shape for v in eqn.outvars)
+    return is_larger and not any(v.aval.shape for v in inputs)
+
+
+def _read_by(eqns: Sequence[Any]) -> set[Any]:
+    return {v for eqn in eqns for v in eqn.invars if isinstance(v, core.Var)}
 
 
 def _in_order(jaxpr: core.Jaxpr, positions: Sequence[int], eqns: Sequence[Any]) -> list[Any]:

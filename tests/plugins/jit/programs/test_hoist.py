@@ -56,6 +56,36 @@ def test_hoisting_that_needs_much_more_memory_is_skipped():
     assert [value.shape for value in prepared] == [(1000,)]
 
 
+def test_a_number_is_passed_as_a_number():
+    arguments = np.float32(2), np.ones(8, np.float32)
+    hoisted, prepared, _ = split(lambda k, x: x * k, *arguments, constants=[0])
+    assert hoisted.moved == 0
+    assert prepared == [2]
+
+
+def test_number_that_both_halves_read_as_a_tensor_is_passed_as_a_number():
+    def function(w, x):
+        scale = jnp.broadcast_to(jnp.sum(w), (4,))
+        return x * scale + w * scale, scale
+
+    arguments = np.arange(4, dtype=np.float32), np.ones(4, np.float32)
+    hoisted, prepared, rest = split(function, *arguments, constants=[0])
+    assert sorted(one.shape for one in prepared) == [(), (4,)]
+    for got, expected in zip(hoisted.program(*prepared, *rest), function(*arguments), strict=True):
+        np.testing.assert_allclose(got, expected)
+
+
+def test_computation_with_a_number_that_depends_on_constants_is_hoisted():
+    def function(w, x):
+        return x @ (w / jnp.sqrt(jnp.sum(w * w)))
+
+    arguments = np.full((4, 4), 2, np.float32), np.ones((2, 4), np.float32)
+    hoisted, prepared, rest = split(function, *arguments, constants=[0])
+    (result,) = hoisted.program(*prepared, *rest)
+    assert [one.shape for one in prepared] == [(4, 4)]
+    np.testing.assert_allclose(result, function(*arguments), rtol=1e-6)
+
+
 def test_a_program_without_constants_stays_whole():
     hoisted, prepared, rest = split(lambda x: x * 2, np.ones(3), constants=())
     assert hoisted.moved == 0

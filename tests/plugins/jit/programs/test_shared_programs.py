@@ -7,16 +7,20 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from tests.plugins.jit.small_graphs import body
 
 import graphmill
 from graphmill.explain import explain_all
+from graphmill.lowering.policies.effects_policy import EffectsPolicy
 from graphmill.ops import array, math
 
 pytestmark = [pytest.mark.jax, pytest.mark.divided]
 
 pytest.importorskip("jax")
 
-from graphmill_plugins.jit.programs.shared_programs import SHARED  # noqa: E402 - needs JAX
+from graphmill_plugins.jit.ir.scheduled_body import ScheduledBodies  # noqa: E402
+from graphmill_plugins.jit.programs import compiler  # noqa: E402 - needs JAX
+from graphmill_plugins.jit.programs.shared_programs import SHARED  # noqa: E402
 
 LAYERS = 24
 SIZE = 12  # nodes of a part: three layers
@@ -113,6 +117,44 @@ def test_small_constants_with_other_values_have_other_programs():
         assert outcomes(session)["shared"] == 0
     with graphmill.Session(graph=graph, config={"graphmill": {"jit": "off"}}) as session:
         np.testing.assert_allclose(result, session.run(h, {x: [1, 2, 3]}), rtol=1e-5)
+
+
+def scaled(numbers):
+    """Return a graph of layers that differ in one number, with its input and its output."""
+    graph = graphmill.Graph()
+    with graph.as_default():
+        x = h = graph.placeholder("float32", [3], name="x")
+        for number in numbers:
+            h = math.tanh(h * np.float32(number) + 0.5)
+    return graph, x, h
+
+
+def test_parts_of_a_large_cluster_that_differ_in_numbers_share_a_program(monkeypatch):
+    monkeypatch.setattr(compiler, "_MANY", 4)
+    graph, x, h = scaled([0.25 + layer / 64 for layer in range(LAYERS)])
+    feeds = {x: [1, 2, 3]}
+    config = {"graphmill": {"jit": "eager", "jit_max_cluster_size": 9}}
+    with graphmill.Session(graph=graph, config=config) as session:
+        result = session.run(h, feeds)
+        assert outcomes(session) == {"compiled": 2, "shared": 6}
+    with graphmill.Session(graph=graph, config={"graphmill": {"jit": "off"}}) as session:
+        np.testing.assert_allclose(result, session.run(h, feeds), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("op", "number", "is_argument"),
+    [
+        *[("Mul", 0.5, True), ("AddV2", 3.0, True)],
+        *[("Mul", 0.0, False), ("Mul", 1.0, False), ("Mul", -1.0, False)],  # have shorter forms
+        *[("Pow", 2.0, False), ("Sub", 0.5, False)],
+    ],
+)
+def test_numbers_without_a_shorter_form_are_arguments(op, number, is_argument, monkeypatch):
+    monkeypatch.setattr(compiler, "_MANY", 2)
+    nodes = f"k = Const(dtype=float32, value='float32: {number}')", f"y = {op}(x, k)"
+    made = body(*nodes, x="float32[2]")
+    bodies = ScheduledBodies(made, graphmill.default_host(), EffectsPolicy())
+    assert [node.name for node in compiler._large_constants(bodies)] == ["k"] * is_argument
 
 
 def test_programs_are_forgotten_with_their_session():
