@@ -73,12 +73,17 @@ fails a test.
   kernel of a node that the step needs is `NotFound`, in TensorFlow `InvalidArgument`; the error
   lists all of them. With `allow_soft_placement`, variables that one op updates are placed on one
   device; TensorFlow refuses those that request different ones.
-- **Devices** are array libraries, which manage memory, streams and copies. So there are no device
-  contexts (`FillContextMap`), allocator attributes, lists of accessed tensors, localities or
-  thread pools of a device. `Device.compute_of` wraps the kernel of each node.
+- **Devices** are array libraries, which manage memory, streams and copies. So device contexts
+  (`FillContextMap`) and lists of accessed tensors are what a device
+  [does around each kernel](../howto/device.md#streams-and-memory-of-your-own); allocator attributes
+  have no reader, because kernels allocate through their library. There are no localities and no
+  thread pools of a device: nothing here chooses by the first, and the library has the second.
 - **Executors** are registered by plugins, not in a static registry. They post to the event loop of
-  a step instead of a free `runner`. Sessions pass no `delete_kernel`, because kernels are
-  garbage-collected; `params.config` has the session metadata.
+  a step instead of a free `runner`. `rendezvous_factory` is `LocalExecutorParams.new_rendezvous`.
+  Sessions pass no `delete_kernel`, because kernels are garbage-collected; what a kernel must close
+  with its session is a resource in
+  [its private container](../howto/kernel.md#close-what-a-kernel-opens). `params.config` has the
+  session metadata.
 - **Graph optimizers** run once for all partitions of a step, and for the bodies of functions. What
   only makes graphs faster (layout, remapping, arithmetic) is left to XLA.
 - **Mixed precision** leaves tensor lists in float32. Where oneDNN fuses nodes, TensorFlow rounds to
