@@ -19,7 +19,6 @@ from graphmill.ops.attrs.attr_types import FuncAttr
 from graphmill.runtime.steps.step_stats import (
     NodeStats,
     label_of,
-    name_of,
     output_of_attr,
     thread_id,
 )
@@ -91,18 +90,22 @@ def completion_of(
     def complete() -> None:
         iterations = collector.iterations()
         for item, tier_of in zip(items, tiers, strict=True):
-            runs = collector.runs(item.device.name)
-            recorded = {name_of(run): run for run in runs}
-            for cluster in _clusters(item.graph):
+            device = item.device.name
+            add = collector.recorder(device)
+            instant, clusters = _instant_nodes(item.graph), _clusters(item.graph)
+            names = {*(node.name for node in instant), *(one.name for one in clusters)}
+            recorded = collector.find(device, names)
+            for cluster in clusters:
                 whole = recorded.get(cluster.name)
                 if whole is not None:
                     note = f"estimate: in {cluster.name}, {tier_of[cluster.name]}"
                     members = _members(cluster, item.graph, interpreted, ops)
-                    runs.extend(shares(whole, members, note, iterations))
-            for node in _instant_nodes(item.graph):
+                    for share in shares(whole, members, note, iterations):
+                        add(share)
+            for node in instant:
                 when = ended if node.is_result else started
                 if when is not None and node.name not in recorded:
-                    runs.append(_instant_run(node, thread, when))
+                    add(_instant_run(node, thread, when))
 
     return complete
 

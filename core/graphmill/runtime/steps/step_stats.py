@@ -18,7 +18,7 @@ from graphmill.runtime.resources.variables import Variable
 from graphmill.runtime.value_shape import num_bytes_of_value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from graphmill.graph.node import Node
     from graphmill.ops.attrs.attr_types import TensorAttr
@@ -99,6 +99,15 @@ class StepStatsCollector:
         runs[:] = [TimedRun._make(run) if type(run) is tuple else run for run in runs]
         return runs
 
+    def find(self, device: str, names: Collection[str]) -> dict[str, TimedRun | NodeStats]:
+        """Return the last run of each of some nodes on a device, by name."""
+        found: dict[str, TimedRun | NodeStats] = {}
+        for run in self._by_device.get(device, ()):
+            name = run[0] if type(run) is NodeStats else run[0].name
+            if name in names:
+                found[name] = TimedRun._make(run) if type(run) is tuple else run
+        return found
+
     def nodes(self, device: str | None = None) -> list[NodeStats]:
         """Return the recorded nodes in order of completion, of one device or of all."""
         devices = list(self._by_device) if device is None else [device]
@@ -128,7 +137,7 @@ class StepStatsCollector:
         """Return a serialized `StepStats` message."""
         from graphmill.runtime.steps.step_stats_message import serialize_devices
 
-        runs = {device: self.runs(device) for device in list(self._by_device)}
+        runs = {device: list(runs) for device, runs in list(self._by_device.items())}
         return serialize_devices(runs, self._thread_names or _thread_names())
 
     def to_proto(self) -> StepStats:

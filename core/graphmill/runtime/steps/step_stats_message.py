@@ -17,6 +17,7 @@ import numpy as np
 from graphmill.runtime.steps.step_stats import (
     IN_FLIGHT,
     NodeStats,
+    TimedRun,
     as_stats,
     label_of,
     write_output,
@@ -26,9 +27,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from graphmill.graph.graph import Graph
-    from graphmill.runtime.steps.step_stats import OutputStats, TimedRun
+    from graphmill.graph.node import Node
+    from graphmill.runtime.steps.step_stats import OutputStats
 
-    Runs = Sequence[TimedRun | NodeStats]
+    Runs = Sequence[Any]  # `TimedRun`, a plain tuple of its fields, or `NodeStats`
 
 _NANOS_PER_MICRO: Final = 1000
 _FIELDS: Final = (
@@ -65,7 +67,8 @@ def _layout() -> tuple[Any, Any, Any, Any]:
     for number, column, size in _FIELDS:
         rows += [(column, 0, 0, tag) for tag in _varint(number << 3)]
         rows += [(column, 7 * i, 0x7F, 0x80 if i < size - 1 else 0) for i in range(size)]
-    columns, shifts, masks, bits = np.array(rows, np.int64).T
+    columns, *others = np.array(rows, np.int64).T
+    shifts, masks, bits = (one.reshape(-1, 1) for one in others)
     return columns, shifts, masks.astype(np.uint8), bits.astype(np.uint8)
 
 
@@ -78,12 +81,12 @@ class _Header:
 
     __slots__ = ("device", "fixed", "label", "outputs", "whole")
 
-    def __init__(self, run: TimedRun, device: str) -> None:
+    def __init__(self, node: Node, outputs: Sequence[Any], device: str) -> None:
         self.device = device
-        self.outputs = run.outputs
-        stats = as_stats(run)
+        self.outputs = outputs
+        stats = as_stats(TimedRun(node, 0, 0, 0, 0, tuple(outputs), ""))
         self.fixed = _fixed_part(stats.node_name, stats.outputs, device)
-        self.label = label_of(run.node)
+        self.label = label_of(node)
         self.whole = _opening(self.fixed, self.label)
 
 
@@ -105,54 +108,67 @@ def serialize_devices(by_device: Mapping[str, Runs], names: Mapping[int | None, 
 
 def _device(device: str, runs: Runs, names: Mapping[int | None, str]) -> Iterable[bytes]:
     """Yield the fields of a `DeviceStepStats`."""
-    threads: dict[int, int] = {}
-    for run in runs:
-        threads.setdefault(run.thread_id, len(threads))
+    # Column by column: a loop over the runs that looks up their fields takes twice as long.
+    timed = [run for run in runs if type(run) is not NodeStats]
+    described = [run for run in runs if type(run) is NodeStats]
+    nodes, *times, outputs, iterations = zip(*timed, strict=True) if timed else ((),) * 7
+    _, _, *more_times, _, _ = zip(*described, strict=True) if described else ((),) * 8
+    thread_ids, scheduled, started, ended = map(_joined, times, more_times)
+    threads = {thread: number for number, thread in enumerate(dict.fromkeys(thread_ids))}
+    encoded = _times([threads[one] for one in thread_ids], scheduled, started, ended)
+    pieces = [b""] * (2 * len(thread_ids))
+    pieces[::2] = [
+        *_openings(device, nodes, outputs, iterations),
+        *(_opening_of(run.node_name, run.op, run.outputs, run.label, device) for run in described),
+    ]
+    pieces[1::2] = [encoded[at : at + _WIDTH] for at in range(0, len(encoded), _WIDTH)]
     yield _field(1, device.encode())
-    yield from _node_stats(device, runs, _times(runs, threads))
+    yield from pieces
     for thread, number in threads.items():
         name = "in flight" if thread == IN_FLIGHT else names.get(thread, f"thread {number}")
         yield _field(3, b"\x08" + _varint(number) + _field(2, name.encode()))
 
 
-def _node_stats(device: str, runs: Runs, times: bytes) -> Iterable[bytes]:
+def _openings(
+    device: str,
+    nodes: Sequence[Node],
+    all_outputs: Sequence[Any],
+    iterations: Sequence[str],
+) -> Iterable[bytes]:
+    """Yield the beginning of the field of each run that an executor recorded."""
     graph: Graph | None = None
     headers: dict[int, _Header] = {}
-    for index, run in enumerate(runs):
-        if isinstance(run, NodeStats):
-            yield _opening_of(run.node_name, run.op, run.outputs, run.label, device)
+    for node, outputs, iteration in zip(nodes, all_outputs, iterations, strict=True):
+        if node.graph is not graph:
+            graph = node.graph
+            headers = _HEADERS.setdefault(graph, {})
+        header = headers.get(node.id)
+        if header is None or header.outputs != outputs or header.device != device:
+            header = headers[node.id] = _Header(node, outputs, device)
+        if iteration:
+            yield _opening(header.fixed, f"{header.label} @ {iteration}")
         else:
-            node = run.node
-            if node.graph is not graph:
-                graph = node.graph
-                headers = _HEADERS.setdefault(graph, {})
-            header = headers.get(node.id)
-            if header is None or header.outputs != run.outputs or header.device != device:
-                header = headers[node.id] = _Header(run, device)
-            if run.iteration:
-                yield _opening(header.fixed, f"{header.label} @ {run.iteration}")
-            else:
-                yield header.whole
-        yield times[index * _WIDTH : (index + 1) * _WIDTH]
+            yield header.whole
 
 
-def _times(runs: Runs, threads: Mapping[int, int]) -> bytes:
+def _joined(one: Sequence[int], other: Sequence[int]) -> Sequence[int]:
+    return (*one, *other) if other else one
+
+
+def _times(
+    thread: Sequence[int], scheduled: Sequence[int], started: Sequence[int], ended: Sequence[int]
+) -> bytes:
     """Return the encoded times of all runs, `_WIDTH` bytes each."""
-    values = [
-        value
-        for run in runs
-        for value in (run.scheduled, run.started, run.ended, threads[run.thread_id])
-    ]
-    scheduled, started, ended, thread = np.array(values, np.int64).reshape(-1, 4).T
-    length = np.maximum(ended - started, 0)
-    micros = [times // _NANOS_PER_MICRO for times in (started, length, scheduled)]
-    matrix = np.stack([*micros, thread, started, length, scheduled], axis=1)
-    encoded = matrix.take(_COLUMNS, axis=1)
+    ready, start = np.array(scheduled, np.int64), np.array(started, np.int64)
+    length = np.maximum(np.array(ended, np.int64) - start, 0)
+    micros = [times // _NANOS_PER_MICRO for times in (start, length, ready)]
+    matrix = np.stack([*micros, np.array(thread, np.int64), start, length, ready])
+    encoded = matrix.take(_COLUMNS, axis=0)
     encoded >>= _SHIFTS
     low = encoded.astype(np.uint8)
     low &= _MASKS
     low |= _BITS
-    content: bytes = low.tobytes()
+    content: bytes = low.T.tobytes()
     return content
 
 
