@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,7 +36,7 @@ from graphmill.session.steps.step_ids import next_step_id
 from graphmill.session.steps.transfer import identity
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from graphmill.lowering.partitioning.build_executors import PerPartition
     from graphmill.plugin.step_observers import StepInfo
@@ -202,6 +203,14 @@ def _run_items(session: DirectSession, items: Sequence[PerPartition], args: Exec
         _run_partitions(session, items, args)
 
 
+@lru_cache(maxsize=16)
+def _run_items_within(limit: int) -> Callable[..., None]:
+    """Return `_run_items` with a memory budget, which the kernels then need not set."""
+    from graphmill.memory_budget import with_memory_limit  # few sessions set a limit
+
+    return with_memory_limit(limit, _run_items)
+
+
 def _run(
     session: DirectSession,
     executors: ExecutorsAndKeys,
@@ -222,11 +231,8 @@ def _run(
     try:
         # Once for the step, not for each kernel: in TensorFlow overflow and NaN are values.
         with np.errstate(all="ignore"):
-            run = _run_items
-            if session.effects.memory_limit:
-                from graphmill.memory_budget import with_memory_limit  # few sessions set a limit
-
-                run = with_memory_limit(session.effects.memory_limit, _run_items)
+            limit = session.effects.memory_limit
+            run = _run_items_within(limit) if limit else _run_items
             run(session, items, args)
     except OpError as error:
         if args.parent_cancellation is not None and args.parent_cancellation.is_cancelled:
