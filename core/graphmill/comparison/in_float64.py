@@ -32,7 +32,7 @@ _NO_FLOATS = "its node computes no floating-point values"
 _EFFECTS = "its node has effects or state"
 _CALLS = "its node calls functions"
 _INPUTS = "an input of its node could not be fetched"
-_NARROW = frozenset({dtypes.float32, dtypes.float16, dtypes.bfloat16})
+_NARROW_TYPES = frozenset({dtypes.float32, dtypes.float16, dtypes.bfloat16})
 
 
 def compare_with_float64(
@@ -110,7 +110,7 @@ class _Float64:
     def why_not(self, node: Node, output: int) -> str:
         """Return why an output of a node is not recomputed; "" if it is."""
         types = {dtype.base_dtype for dtype in (*node.input_types, node.output_types[output])}
-        if not types & _NARROW or node.output_types[output].base_dtype not in _NARROW:
+        if not types & _NARROW_TYPES or node.output_types[output].base_dtype not in _NARROW_TYPES:
             return _NO_FLOATS
         if not node.in_edges or node.op_def.traits.forwards or node.op_def.traits.is_control_flow:
             return _NO_FLOATS
@@ -155,7 +155,7 @@ class _Float64:
 
 
 def _widened(dtype: dtypes.DType) -> dtypes.DType:
-    return dtypes.float64 if dtype in _NARROW else dtype
+    return dtypes.float64 if dtype in _NARROW_TYPES else dtype
 
 
 def _widened_attr(value: Any) -> Any:

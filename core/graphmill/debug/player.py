@@ -318,13 +318,13 @@ class Player:
         return self._end_of_step()
 
     def _end_of_step(self) -> Stop:
-        """Return the end of the step, with the breakpoints that nothing has met."""
+        """Return the end of the step, with the breakpoints that were never hit."""
         position = len(self.recording)
         unmet = [
             f"breakpoint {b.number} ({b})" for b in self.breakpoints.values() if not b.num_hits
         ]
         text = f"the step has ended after {position} nodes"
-        return Stop("end", f"{text}; never met: {', '.join(unmet)}" if unmet else text, position)
+        return Stop("end", f"{text}; never hit: {', '.join(unmet)}" if unmet else text, position)
 
     def _stop_before(self) -> Stop | None:
         following = self._next()

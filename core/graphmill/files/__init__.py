@@ -52,7 +52,7 @@ __all__ = [
     "write_new",
 ]
 
-_SMALL = 1 << 20
+_MAX_SMALL_FILE_BYTES = 1 << 20
 """Bytes of files that are read without asking for memory."""
 _URL = r"[A-Za-z][A-Za-z0-9+.-]+://"  # at least two letters: `c://` is a drive
 
@@ -98,7 +98,7 @@ def open_reader(path: str) -> Reader:
 
 def read_bytes(path: str) -> bytes:
     """Return the whole content of the file `path`."""
-    content = None if is_url(path) else read_small(path, _SMALL)
+    content = None if is_url(path) else read_small(path, _MAX_SMALL_FILE_BYTES)
     return read_content(open_reader(path)) if content is None else content
 
 
@@ -109,7 +109,7 @@ def read_content(reader: Reader) -> bytes:
         ResourceExhaustedError: it is larger than the memory budget.
     """
     with closing(reader):
-        if reader.size > _SMALL:
+        if reader.size > _MAX_SMALL_FILE_BYTES:
             from graphmill.memory_budget import request_memory  # few files are large
 
             request_memory(reader.size, f"the file {reader.path} has {reader.size} bytes")

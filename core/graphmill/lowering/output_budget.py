@@ -29,7 +29,7 @@ _AT_MOST_PRODUCT: Final = frozenset(
 )
 """Shape functions of two inputs whose output has at most the product of their numbers of elements,
 unless that is zero."""
-_SMALL: Final = 1 << 20
+_MAX_UNCHECKED_BYTES: Final = 1 << 20
 """Outputs of so many bytes are always granted."""
 _MAX_GRANTS: Final = 256
 """How many sets of input shapes a node remembers."""
@@ -119,7 +119,7 @@ class _Outputs:
             count = shape.num_elements()
             if count is None:
                 continue  # a value decides it, for which the kernel asks
-            if count * itemsize > _SMALL:
+            if count * itemsize > _MAX_UNCHECKED_BYTES:
                 what = f"an output of shape {shape.as_list()} is computed"
                 request_memory(count * itemsize, what)
 

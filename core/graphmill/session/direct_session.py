@@ -80,7 +80,7 @@ MAX_VARIANTS = 16
 """Maximum number of option sets that change the graph for which a session caches executors."""
 _session_numbers = itertools.count(1)
 
-_LARGE: Final = 10_000  # nodes from which on full garbage collections would take long
+_MIN_LARGE_GRAPH_NODES: Final = 10_000  # whose full garbage collections take long
 
 
 class DirectSession(SessionInterface):
@@ -602,7 +602,7 @@ class DirectSession(SessionInterface):
 
 def _collections_for(num_nodes: int) -> AbstractContextManager[None]:
     """Return the context in which to build or lower a graph of a number of nodes."""
-    if num_nodes < _LARGE:
+    if num_nodes < _MIN_LARGE_GRAPH_NODES:
         return nullcontext()
     # Imported here: few graphs are large.
     from graphmill.runtime.process.full_collections import NO_FULL_COLLECTIONS

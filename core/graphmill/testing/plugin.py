@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from graphmill.testing.runners.backends import Runner
 
 _LEVELS: Any = pytest.StashKey[Any]()
-_LONG = 60.0  # seconds; compilations are much shorter, and hangs are reported elsewhere
+_JOIN_TIMEOUT = 60.0  # seconds; compilations are much shorter, and hangs are reported elsewhere
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -145,7 +145,7 @@ def _let_background_end() -> None:
     if "graphmill.runtime.threads.background_jobs" in sys.modules:
         for thread in threading.enumerate():
             if thread.name == "graphmill-background":
-                thread.join(_LONG)
+                thread.join(_JOIN_TIMEOUT)
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
     from graphmill.spi.process import SingleThreaded
 
-_ONE_THREAD: Final = 1 << 18  # multiply-adds up to which OpenBLAS uses one thread anyway
-_WORTH_SHARING: Final = 1 << 23  # multiply-adds: about 0.1 ms, several times the handover
-_THINNEST: Final = 16  # minimum number of rows or columns of a piece
-_LONGEST: Final = 1 << 33  # multiply-adds of a piece: about a second, after which a step can end
-_PIECES: Final = 2  # per thread, so that a thread that starts late still finds work
+_MAX_SERIAL_OPERATIONS: Final = 1 << 18  # multiply-adds that OpenBLAS computes in one thread
+_MIN_SHARED_OPERATIONS: Final = 1 << 23  # multiply-adds: about 0.1 ms, several times the handover
+_MIN_PIECE_SIZE: Final = 16  # minimum number of rows or columns of a piece
+_MAX_PIECE_OPERATIONS: Final = 1 << 33  # multiply-adds: about a second, then a step can end
+_PIECES_PER_THREAD: Final = 2  # per thread, so that a thread that starts late still finds work
 
 
 @cache
@@ -36,9 +36,9 @@ def _blas_threads() -> SingleThreaded | None:
 def product(a: Any, b: Any) -> Any:
     """Return the product of two matrices of one dtype."""
     work = a.size * b.shape[1]
-    if work > _ONE_THREAD or not work:  # else the product is small
+    if work > _MAX_SERIAL_OPERATIONS or not work:  # else the product is small
         check_size((a.shape[0], b.shape[1]), itemsize=a.itemsize)
-    if work <= _ONE_THREAD or a.dtype.char not in "fdFD":
+    if work <= _MAX_SERIAL_OPERATIONS or a.dtype.char not in "fdFD":
         return np.dot(a, b)  # the same BLAS call as np.matmul, at a third of its overhead
     return product_into(a, b, np.empty((a.shape[0], b.shape[1]), a.dtype))
 
@@ -46,15 +46,15 @@ def product(a: Any, b: Any) -> Any:
 def product_into(a: Any, b: Any, out: Any) -> Any:
     """Write the product of two matrices of one dtype to `out`; return `out`."""
     work = a.size * b.shape[1]
-    threads = _blas_threads() if work > _ONE_THREAD and a.dtype.char in "fdFD" else None
+    threads = _blas_threads() if work > _MAX_SERIAL_OPERATIONS and a.dtype.char in "fdFD" else None
     if threads is None:
         return np.matmul(a, b, out=out)
     with threads:
         rows, columns = out.shape
         by_columns = columns > rows  # BLAS packs the uncut operand for each piece
-        pieces = max(_PIECES * HELPERS.processors, work // _LONGEST)
-        pieces = min(pieces, (columns if by_columns else rows) // _THINNEST)
-        if pieces < 2 or work < _WORTH_SHARING:
+        pieces = max(_PIECES_PER_THREAD * HELPERS.processors, work // _MAX_PIECE_OPERATIONS)
+        pieces = min(pieces, (columns if by_columns else rows) // _MIN_PIECE_SIZE)
+        if pieces < 2 or work < _MIN_SHARED_OPERATIONS:
             return np.matmul(a, b, out=out)
         if by_columns:
             parts = [(a, b[:, cut], out[:, cut]) for cut in _cuts(columns, pieces)]
@@ -69,25 +69,25 @@ def stacked_product(x: Any, y: Any) -> Any:
     if x.ndim == y.ndim == 2:
         return product(x, y)
     work = max(x.size * y.shape[-1], y.size * x.shape[-2])
-    if work > _ONE_THREAD or not work or x.shape[:-2] != y.shape[:-2]:
+    if work > _MAX_SERIAL_OPERATIONS or not work or x.shape[:-2] != y.shape[:-2]:
         stacks = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
         check_size((*stacks, x.shape[-2], y.shape[-1]), itemsize=x.itemsize)
-    threads = _blas_threads() if work > _ONE_THREAD and x.dtype.char in "fdFD" else None
+    threads = _blas_threads() if work > _MAX_SERIAL_OPERATIONS and x.dtype.char in "fdFD" else None
     if threads is None:
         return np.matmul(x, y)
     with threads:
         stack = x.shape[:-2]
         axis = next((axis for axis, size in enumerate(stack) if size > 1), None)
-        if axis is None or stack != y.shape[:-2] or work < _WORTH_SHARING:
+        if axis is None or stack != y.shape[:-2] or work < _MIN_SHARED_OPERATIONS:
             return np.matmul(x, y)
         out = np.empty((*stack, x.shape[-2], y.shape[-1]), x.dtype)
-        pieces = min(_PIECES * HELPERS.processors, stack[axis])
+        pieces = min(_PIECES_PER_THREAD * HELPERS.processors, stack[axis])
         cuts = [(slice(None),) * axis + (cut,) for cut in _cuts(stack[axis], pieces, 1)]
         HELPERS.run([partial(np.matmul, x[cut], y[cut], out=out[cut]) for cut in cuts])
     return out
 
 
-def _cuts(size: int, pieces: int, multiple: int = _THINNEST) -> Iterator[slice]:
+def _cuts(size: int, pieces: int, multiple: int = _MIN_PIECE_SIZE) -> Iterator[slice]:
     """Cut a size into nearly equal slices, multiples of the blocks that BLAS computes in."""
     step = -(-size // (pieces * multiple)) * multiple
     return (slice(start, min(start + step, size)) for start in range(0, size, step))

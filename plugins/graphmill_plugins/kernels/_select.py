@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from graphmill.spi import ArrayNamespace, Value
 
-_WORTH_BITS = 20_000  # elements; for fewer, `np.where` is faster than three calls
+_MIN_BITWISE_SIZE = 20_000  # elements; for fewer, `np.where` is faster than three calls
 _INTEGERS: dict[int, np.dtype[Any]] = {4: np.dtype(np.int32), 8: np.dtype(np.int64)}
 
 
@@ -57,7 +57,7 @@ def _is_plain(mask: Value, t: Value) -> bool:
     """Whether bitwise selection is worthwhile, and the arrays are contiguous."""
     return (
         type(t) is np.ndarray
-        and t.size >= _WORTH_BITS
+        and t.size >= _MIN_BITWISE_SIZE
         and type(mask) is np.ndarray
         and mask.shape == t.shape
         and t.dtype.kind in "fiu"

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from graphmill.spi import ArrayNamespace, Value
 
 _SHORT_RUN = 8  # rows
-_WIDE = 96  # elements of a row
+_MIN_WIDE_ROW = 96  # elements of a row
 _MAX_RUN_ELEMENTS = 2048  # elements of the results of all runs
 
 
@@ -60,7 +60,7 @@ def are_few(starts: Value, rows: Value) -> bool:
 
 def are_wide(rows: Value) -> bool:
     """Whether rows are so wide that `combine_runs` is fastest."""
-    return bool(rows.ndim > 1 and math.prod(rows.shape[1:]) >= _WIDE)
+    return bool(rows.ndim > 1 and math.prod(rows.shape[1:]) >= _MIN_WIDE_ROW)
 
 
 def combine_runs(

@@ -13,13 +13,13 @@ import numpy as np
 if TYPE_CHECKING:
     from graphmill.spi import Value
 
-_SHORT: Final = 16  # elements of a row
+_MAX_SHORT_ROW: Final = 16  # elements of a row
 _MIN_ELEMENTS: Final = 2048  # elements in all
 
 
 def are_short(x: Value) -> bool:
     """Whether an array has so many short rows that `columns_of` makes reductions faster."""
-    return bool(x.size >= _MIN_ELEMENTS and x.ndim > 1 and 1 < x.shape[-1] <= _SHORT)
+    return bool(x.size >= _MIN_ELEMENTS and x.ndim > 1 and 1 < x.shape[-1] <= _MAX_SHORT_ROW)
 
 
 def columns_of(x: Value) -> Any:

@@ -58,7 +58,7 @@ def test_step_ends_at_its_deadline_while_lapack_computes(
         ended.set()
         return svd(x, **options)
 
-    monkeypatch.setattr(_lapack, "_LONG", 100)
+    monkeypatch.setattr(_lapack, "_MAX_ATTACHED_OPERATIONS", 100)
     monkeypatch.setattr(_lapack._FUNCTIONS, "svd", _lapack._single_threaded(slow))
     graph = graphmill.Graph()
     with graph.as_default():
@@ -83,7 +83,7 @@ def test_long_product_has_pieces_between_which_a_step_can_end(
     if _matmul._blas_threads() is None:
         pytest.skip("the threads of this BLAS cannot be set")
     pieces: list[int] = []
-    monkeypatch.setattr(_matmul, "_LONGEST", 1 << 20)
+    monkeypatch.setattr(_matmul, "_MAX_PIECE_OPERATIONS", 1 << 20)
     run = _matmul.HELPERS.run
     monkeypatch.setattr(
         _matmul.HELPERS, "run", lambda parts: (pieces.append(len(parts)), run(parts))

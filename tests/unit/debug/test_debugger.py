@@ -334,4 +334,4 @@ def test_the_end_names_breakpoints_that_were_never_met() -> None:
         debugger.break_on_nan()
         debugger.break_at("y")
         assert debugger.resume().reason == "breakpoint"
-        assert debugger.resume().text.endswith("nodes; never met: breakpoint 1 (nan *)")
+        assert debugger.resume().text.endswith("nodes; never hit: breakpoint 1 (nan *)")

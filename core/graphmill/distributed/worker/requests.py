@@ -25,7 +25,7 @@ MAX_OUTCOMES: Final = 1024
 """How many outcomes of ended requests are remembered."""
 MAX_BYTES: Final = 16 << 20
 """Maximum total size in bytes of the remembered outcomes of ended requests."""
-_SMALL: Final = 256  # the size that is counted for an outcome without tensors
+_MIN_OUTCOME_BYTES: Final = 256  # the size that is counted for an outcome without tensors
 
 _Result = TypeVar("_Result")
 
@@ -138,8 +138,8 @@ class RecentRequests(Generic[_Result]):
         """Store an outcome, and evict old ones; the lock must be held."""
         if not request.id:
             return
-        self._ended[request.id] = size + _SMALL
-        self._num_bytes += size + _SMALL
+        self._ended[request.id] = size + _MIN_OUTCOME_BYTES
+        self._num_bytes += size + _MIN_OUTCOME_BYTES
         while self._num_bytes > MAX_BYTES or len(self._ended) > MAX_OUTCOMES:
             oldest = next(iter(self._ended))
             self._num_bytes -= self._ended.pop(oldest)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     Partial = NDArray[Any] | None
     ShapeOf = Callable[[Node, int], TensorShape]
 
-_DEEPEST: Final = 24  # recursive calls; sizes are computed by a few nodes
+_MAX_DEPTH: Final = 24  # recursive calls; sizes are computed by a few nodes
 
 
 def partial_value(node: Node, output: int, shape_of: ShapeOf, depth: int = 0) -> Partial:
@@ -35,7 +35,7 @@ def partial_value(node: Node, output: int, shape_of: ShapeOf, depth: int = 0) ->
         The array of a constant; for computed integers an array of objects, of rank 0 or 1, with
         None for an unknown element; None if nothing is known.
     """
-    function = value_function(node.op_def) if depth <= _DEEPEST else None
+    function = value_function(node.op_def) if depth <= _MAX_DEPTH else None
     return None if function is None else function(_NodeValues(node, output, shape_of, depth))
 
 

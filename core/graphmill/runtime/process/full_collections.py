@@ -17,7 +17,7 @@ from graphmill.runtime.process.temporary_setting import TemporarySetting
 _Thresholds: TypeAlias = tuple[int, int, int]
 
 _NEVER: Final = 1 << 30
-_YOUNG: Final = 50_000  # objects, more than lowering leaves of a thousand nodes
+_YOUNG_THRESHOLD: Final = 50_000  # more objects than lowering a thousand nodes leaves
 
 
 class NoFullCollections(TemporarySetting[_Thresholds]):
@@ -31,7 +31,7 @@ class NoFullCollections(TemporarySetting[_Thresholds]):
             FULL_COLLECTIONS,
             gc.get_threshold,
             lambda thresholds: gc.set_threshold(*thresholds),
-            lambda before: (before[0] and max(before[0], _YOUNG), before[1], _NEVER),
+            lambda before: (before[0] and max(before[0], _YOUNG_THRESHOLD), before[1], _NEVER),
         )
 
 

@@ -27,7 +27,7 @@ _SHAPES: tuple[Shape, ...] = (
 )
 _MAX_ELEMENTS = 3000
 _INTS = (-1, 0, 1, 2, 3, 4, 5, -2, -3, 7, 100)
-_HUGE = (2**31 - 1, -(2**31), 2**62, -(2**63), 2**63 - 1, 2**31)
+_HUGE_INTEGERS = (2**31 - 1, -(2**31), 2**62, -(2**63), 2**63 - 1, 2**31)
 _FLOATS = (0.0, 1.0, -1.0, 0.5, 0.25, 2.0, 1e-3, 1e10, -0.5, math.inf, -math.inf, math.nan)
 _STRINGS = ("", "a", "A b", "1", "-1", "0.5", "%s", "é", "nan", " 7 ")
 _WORDS = ("special", "special finite", "special small", "distinct", "iota", "fill 0", "fill 1")
@@ -160,7 +160,7 @@ def _other_value(draw: random.Random, value: Any, dtype: str) -> Any:
 
 def _other_int(draw: random.Random, value: int) -> int:
     if draw.random() < 0.12:
-        return int(draw.choice(_HUGE))
+        return int(draw.choice(_HUGE_INTEGERS))
     near = (value + 1, value - 1)
     chosen: int = draw.choice((*_INTS, *near, *near, -value, -value - 1))
     return chosen

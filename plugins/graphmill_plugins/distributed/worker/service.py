@@ -43,7 +43,7 @@ if TYPE_CHECKING:
         Submit,
     )
 
-_LARGE: Final = 64 << 10
+_MIN_LARGE_BYTES: Final = 64 << 10
 """The size in bytes of a tensor that is serialized in a thread of its own."""
 
 _NO_COLLECTIVES: Final = (
@@ -290,7 +290,7 @@ class WorkerService:
                 reply(b"", _for_worker(error))
             elif error is not None:
                 reply(b"", InternalError(f"{type(error).__name__}: {error}"))
-            elif getattr(value, "nbytes", _LARGE) >= _LARGE:
+            elif getattr(value, "nbytes", _MIN_LARGE_BYTES) >= _MIN_LARGE_BYTES:
                 submit(answer, value, is_dead)  # this thread has a step to go on with
             else:
                 answer(value, is_dead)

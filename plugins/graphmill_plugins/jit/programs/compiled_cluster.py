@@ -248,7 +248,7 @@ class CompiledCluster:
             raise ProgramFailedError(first_line(error)) from error
         if not is_good:
             raise CheckFailedError
-        if step.stats_collector is not None and not self.is_shared:  # else the names are others
+        if step.stats_collector is not None and not self.is_shared:  # shared code has other names
             for body, count in self._layout.trips:
                 step.stats_collector.note_iterations(body, count)
         return outputs

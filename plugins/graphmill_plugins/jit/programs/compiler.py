@@ -65,8 +65,8 @@ if TYPE_CHECKING:
 
 _TRACE_ERRORS: Final = (TypeError, ValueError, OverflowError, RecursionError, OpError)
 _NUMPY_KINDS: Final = "biufc"  # kinds of the dtypes that NumPy itself defines
-_LARGE: Final = 4096  # size in bytes from which a constant is an argument of the program
-_MANY: Final = 200  # nodes of a cluster from which its numbers are arguments, too
+_MIN_ARGUMENT_BYTES: Final = 4096  # of a constant that is an argument of the program
+_MIN_LARGE_CLUSTER_NODES: Final = 200  # whose numbers are arguments, too
 _VECTOR: Final = 64  # the same for numbers with fractions, of which shapes cannot be computed
 
 
@@ -420,7 +420,7 @@ def _large_constants(bodies: ScheduledBodies) -> list[Node]:
     """Return the constants that are arguments: equal layers with other weights share a program."""
     nodes = bodies.main.nodes
     constants = [(node, node.attrs["value"].numpy()) for node in nodes if is_constant(node)]
-    takes_numbers = len(nodes) >= _MANY
+    takes_numbers = len(nodes) >= _MIN_LARGE_CLUSTER_NODES
     return [
         node
         for node, value in constants
@@ -440,7 +440,7 @@ def _is_any_number(node: Node, value: Any) -> bool:
 
 def _is_large(value: Any) -> bool:
     is_vector = value.ndim > 0 and value.dtype.kind in "fc" and value.nbytes >= _VECTOR
-    return is_vector or bool(value.nbytes >= _LARGE)
+    return is_vector or bool(value.nbytes >= _MIN_ARGUMENT_BYTES)
 
 
 def sources_of(scheduled: ScheduledBody, needs: NeedsStatic, inputs: Inputs) -> frozenset[int]:

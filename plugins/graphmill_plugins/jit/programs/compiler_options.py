@@ -32,7 +32,7 @@ _FUNCTIONS: Final = frozenset({
     "sin", "sinh", "tan", "tanh",
 })  # fmt: skip
 _PRODUCTS: Final = frozenset({"conv_general_dilated", "dot_general"})  # what XLA does not fuse
-_SMALL: Final = 4096  # size in bytes of a tensor that stays in the nearest cache
+_MAX_CACHED_BYTES: Final = 4096  # size in bytes of a tensor that stays in the nearest cache
 _LOOPS: Final = frozenset({"while", "scan"})  # what is compiled once runs often
 _SUMS: Final = "LIBRARY_FUSION_TYPE_REDUCE"
 _SUMS_AND_PRODUCTS: Final = f"{_SUMS},LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT"
@@ -70,7 +70,7 @@ def _is_fusion_slow(jaxpr: core.Jaxpr, names: Counter[str]) -> bool:
     if functions < _MANY_FUNCTIONS * (1 + products) or names.keys() & _LOOPS:
         return False
     sizes = [bytes_of(variable) for eqn in jaxpr.eqns for variable in eqn.outvars]
-    return sum(sizes) <= _SMALL * len(sizes)
+    return sum(sizes) <= _MAX_CACHED_BYTES * len(sizes)
 
 
 def primitives(jaxpr: core.Jaxpr) -> Iterator[str]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 _GROWTH: Final = 5  # a hoisted result may be this many times larger than its inputs
-_SMALL: Final = 1 << 16  # a hoisted result of at most this many bytes may be larger still
+_MAX_ENLARGED_BYTES: Final = 1 << 16  # smaller hoisted results may grow by more
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ def _is_movable(eqn: Any, static: set[Any]) -> bool:
     if not inputs or any(v not in static for v in inputs):
         return False
     output_bytes = sum(bytes_of(v) for v in eqn.outvars)
-    return output_bytes <= max(_SMALL, _GROWTH * sum(bytes_of(v) for v in inputs))
+    return output_bytes <= max(_MAX_ENLARGED_BYTES, _GROWTH * sum(bytes_of(v) for v in inputs))
 
 
 def bytes_of(variable: Any) -> int:

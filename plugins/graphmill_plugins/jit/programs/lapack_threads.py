@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from jax.extend import core
 
-_SMALLEST: Final = 1 << 14  # multiply-adds of a matrix: fewer are not distributed by OpenBLAS
-_LARGEST: Final = 1 << 28  # multiply-adds: more gain from threads
+_MIN_OPERATIONS: Final = 1 << 14  # multiply-adds of a matrix: fewer are not distributed by OpenBLAS
+_MAX_OPERATIONS: Final = 1 << 28  # multiply-adds: more gain from threads
 
 
 def without_blas_threads(
@@ -34,7 +34,7 @@ def without_blas_threads(
         closed: what it was compiled from.
         platform: that it was compiled for.
     """
-    if platform != "cpu" or not _SMALLEST < lapack_work(closed.jaxpr) <= _LARGEST:
+    if platform != "cpu" or not _MIN_OPERATIONS < lapack_work(closed.jaxpr) <= _MAX_OPERATIONS:
         return call
     threads = find_blas_threads("scipy")
     if threads is None:

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 _CONTEXTS: Final = (128, 16)  # numbers of nodes that show where in a repeated sequence a cut is
 _Context: TypeAlias = "tuple[int, list[int]]"  # a number of nodes, and their hash by position
-_FAR: Final = 64  # distance from which an input counts as that of a part's first nodes
-_SMALL: Final = 0.1  # of the size of a part; a smaller last part belongs to the one before
+_MAX_DISTANCE: Final = 64  # distance from which an input counts as that of a part's first nodes
+_MIN_LAST_PART: Final = 0.1  # of the size of a part; a smaller last part belongs to the one before
 PART_SIZE: Final = 500
 """The number of nodes of a part, about: a call costs little beside them, and XLA half a second."""
 READ_BY_SEVERAL: Final = "several parts of a large cluster read the variable's value"
@@ -128,7 +128,7 @@ def _cut(order: Sequence[Node], sizes: dict[Node, int], max_size: int) -> list[l
         end = bisect.bisect_left(begins, begins[start] + size, start + 1, len(order))
         if end < len(order):
             end = _same_place(start, end, contexts)
-        if total - begins[end] < size * _SMALL:
+        if total - begins[end] < size * _MIN_LAST_PART:
             end = len(order)
         parts.append(list(order[start:end]))
         start = end
@@ -174,5 +174,5 @@ def _sources(node: Node) -> tuple[int, ...]:
 def _distances(node: Node, positions: dict[Node, int]) -> tuple[int, ...]:
     """Return the distances from a node back to its inputs; 0 for distant inputs."""
     here = positions[node]
-    distances = [here - positions.get(edge.src, -_FAR) for edge in node.in_edges]
-    return tuple([distance if distance < _FAR else 0 for distance in distances])
+    distances = [here - positions.get(edge.src, -_MAX_DISTANCE) for edge in node.in_edges]
+    return tuple([distance if distance < _MAX_DISTANCE else 0 for distance in distances])

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from graphmill.spi import Value
 
-_SMALL = 16  # up to here Python's min and max are faster than NumPy's
+_MAX_PYTHON_SIZE = 16  # up to here Python's min and max are faster than NumPy's
 
 
 def check_indices(indices: Value, size: int) -> None:
@@ -39,7 +39,7 @@ def check_indices(indices: Value, size: int) -> None:
         low = high = indices
     elif indices.size == 0:
         return
-    elif indices.ndim == 1 and indices.size <= _SMALL:
+    elif indices.ndim == 1 and indices.size <= _MAX_PYTHON_SIZE:
         values = indices.tolist()
         low, high = min(values), max(values)
     else:

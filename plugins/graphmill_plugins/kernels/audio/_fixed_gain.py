@@ -13,7 +13,7 @@ _F = np.float32
 _INTERVALS: Final = 32
 _SIGNAL_BITS: Final = 12
 _OUTPUT_BITS: Final = 6
-_MOST: Final = 0x7FFF
+_INT16_MAX: Final = 0x7FFF
 
 
 class GainTable:
@@ -45,7 +45,7 @@ class GainTable:
         with np.errstate(divide="ignore", over="ignore"):
             powers = np.power(x.astype(np.float64), -np.float64(self._strength)).astype(_F)
             gain = self._scale * powers
-        return (np.minimum(gain, _F(_MOST)) + _F(0.5)).astype(np.int64)
+        return (np.minimum(gain, _F(_INT16_MAX)) + _F(0.5)).astype(np.int64)
 
     def of(self, noise: Any) -> Any:
         """Return the gain for uint32 noise, as int64."""

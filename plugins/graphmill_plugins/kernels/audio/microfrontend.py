@@ -32,7 +32,7 @@ _WEIGHT_BITS: Final = 12
 _SMOOTHING_BITS: Final = 14
 _LOG_BITS: Final = 16
 _LOG_SEGMENT_BITS: Final = 7
-_MOST: Final = 0xFFFF
+_UINT16_MAX: Final = 0xFFFF
 
 
 @dataclass(frozen=True)
@@ -174,7 +174,7 @@ def _square_root(x: Any) -> Any:
     root = np.minimum(root, _U64(0xFFFFFFFF))
     root = root - (root * root > x)
     root = root + ((root < 0xFFFFFFFF) & ((root + _U64(1)) * (root + _U64(1)) <= x))
-    most = np.where(x >> _U64(32), _U64(0xFFFFFFFF), _U64(_MOST))
+    most = np.where(x >> _U64(32), _U64(0xFFFFFFFF), _U64(_UINT16_MAX))
     return root + ((x - root * root > root) & (root != most))
 
 
@@ -266,7 +266,7 @@ class _Frontend:
         rows = np.empty(amplitudes.shape, _U64)
         for index, row in enumerate(amplitudes):
             rows[index] = self._controlled(noise.apply(row), noise)
-        return np.minimum(self._scaled(rows), _MOST).astype(np.int64)
+        return np.minimum(self._scaled(rows), _UINT16_MAX).astype(np.int64)
 
     def _amplitudes(self, windowed: Any) -> Any:
         """Return the amplitudes of the channels; each frame is scaled up for the transform."""

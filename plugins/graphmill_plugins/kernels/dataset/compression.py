@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from graphmill.dtypes import DType
     from graphmill.spi import OpKernelContext, Value, VariantRegistry
 
-_FASTEST: Final = 1
+_ZLIB_LEVEL: Final = 1
 _OBJECTS: Final = (dtypes.variant, dtypes.resource)
 
 
@@ -135,7 +135,7 @@ def _tensor_message(content: bytes) -> proto.TensorProto:
     try:
         return proto.TensorProto.FromString(content)
     except DecodeError as error:
-        raise DataLossError("a component of a compressed element is no TensorProto") from error
+        raise DataLossError("a component of a compressed element is not a TensorProto") from error
 
 
 @dataset_kernel("CompressElement")
@@ -151,7 +151,7 @@ def compress_element(
     types = map(dtypes.as_dtype, input_types)
     packed = [_packed(*pair, variants) for pair in zip(components, types, strict=True)]
     content = b"".join(part for _, part in packed)
-    return CompressedElement(zlib.compress(content, _FASTEST), [one for one, _ in packed])
+    return CompressedElement(zlib.compress(content, _ZLIB_LEVEL), [one for one, _ in packed])
 
 
 @dataset_kernel("UncompressElement")

@@ -38,7 +38,7 @@ _MAX_CACHED_ELEMENTS = 1 << 18  # elements of a matrix
 _MAX_TAPS = 8  # inputs per output up to which gathers beat a product; fewer for NumPy (no fusion)
 _MAX_NUMPY_TAPS = 2
 _MAX_GATHERED_CHANNELS = 16
-_WORTH_PICKING = 8  # gather only if the axis has at least so many inputs per tap
+_MIN_INPUTS_PER_TAP = 8  # gather only if the axis has at least so many inputs per tap
 _FLOATS = (dtypes.float32, dtypes.float64)
 
 
@@ -133,7 +133,7 @@ def _taps(matrix: Any, limit: int) -> tuple[Any, Any] | None:
     outputs, inputs = np.nonzero(matrix)
     counts = np.bincount(outputs, minlength=len(matrix))
     longest = int(counts.max(initial=0))
-    if not 0 < longest <= limit or longest * _WORTH_PICKING > matrix.shape[1]:
+    if not 0 < longest <= limit or longest * _MIN_INPUTS_PER_TAP > matrix.shape[1]:
         return None
     tap = np.arange(len(outputs)) - np.repeat(np.cumsum(counts) - counts, counts)
     # Unused taps read the output's first input with weight 0, so that an infinite pixel does not

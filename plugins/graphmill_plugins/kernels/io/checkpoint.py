@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from graphmill.spi.checkpoints import BundleEntry
     from graphmill.spi.files import Broker
 
-_LARGE: Final = 1 << 20  # bytes of a tensor above which threads share the reading
+_MIN_LARGE_BYTES: Final = 1 << 20  # bytes of a tensor above which threads share the reading
 
 
 class _Add(Protocol):
@@ -320,7 +320,9 @@ def _values(bundle: BundleReader, entries: list[BundleEntry]) -> list[Value]:
         with contextlib.suppress(errors.OpError):  # reading it again below raises it
             values[index] = bundle.read_entry(entries[index])
 
-    large = [i for i, entry in enumerate(entries) if entry.size >= _LARGE and entry.dtype.size]
+    large = [
+        i for i, entry in enumerate(entries) if entry.size >= _MIN_LARGE_BYTES and entry.dtype.size
+    ]
     if len(large) > 1:
         HELPERS.run([partial(read, index) for index in large])
     left = [index for index, value in enumerate(values) if value is None]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from graphmill.spi import Value
 
 _LIMIT: Final = 2.0**20
-_SMALLEST: Final = 256
+_MIN_REDUCED_SIZE: Final = 256
 """Number of elements below which the general function is always faster."""
 
 _QUARTER: Final = math.pi / 2
@@ -92,7 +92,7 @@ def _chosen(
         return lax.cond(is_large, general, polynomial, x)
 
     def apply(x: Value) -> Value:
-        if x.dtype != np.float32 or x.size < _SMALLEST:
+        if x.dtype != np.float32 or x.size < _MIN_REDUCED_SIZE:
             return general(x)
         return lax.platform_dependent(x, cpu=on_processor, default=general)
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from graphmill.spi import Value
 
 _BOUND: Final = 2
-_FEW: Final = 16  # groups that are drawn together in any case
+_MIN_GROUPS: Final = 16  # groups that are drawn together in any case
 _PART: Final = 4  # of all groups a fourth is drawn again at a time; a sixth is incomplete at first
 
 
@@ -46,7 +46,7 @@ def _truncated_normal(generator: _philox.Philox, count: int, dtype: np.dtype[Any
         return jnp.zeros(0, dtype)
     wide = np.dtype(np.float64 if size == 2 else np.float32)
     stride = np.uint64(size * _philox.RESERVED_PER_OUTPUT // 4)
-    at_once = min(groups, groups // _PART + _FEW)
+    at_once = min(groups, groups // _PART + _MIN_GROUPS)
 
     def drawn(rows: Any, rounds: Any) -> Any:
         counters = rows.astype(np.uint64) * stride + rounds.astype(np.uint64)

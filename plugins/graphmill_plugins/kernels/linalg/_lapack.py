@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from graphmill.spi import ArrayNamespace
     from graphmill.spi.process import SingleThreaded
 
-_SMALLEST: Final = 1 << 14  # multiply-adds of a matrix: fewer are not distributed by OpenBLAS
-_LARGEST: Final = 1 << 28  # multiply-adds: more gain from threads, about 50 ms
-_LONG: Final = 1 << 31  # multiply-adds of a stack: more may take seconds
-_WORTH_SHARING: Final = 1 << 22  # multiply-adds of a stack: about 1 ms
+_MIN_OPERATIONS: Final = 1 << 14  # multiply-adds of a matrix: fewer are not distributed by OpenBLAS
+_MAX_OPERATIONS: Final = 1 << 28  # multiply-adds: more gain from threads, about 50 ms
+_MAX_ATTACHED_OPERATIONS: Final = 1 << 31  # multiply-adds of a stack: more may take seconds
+_MIN_SHARED_OPERATIONS: Final = 1 << 22  # multiply-adds of a stack: about 1 ms
 
 _NAMES: Final = (
     *("cholesky", "det", "eig", "eigh", "eigvals", "eigvalsh"),
@@ -51,7 +51,7 @@ def _blas_threads() -> SingleThreaded | None:
 
 def _single_threaded(function: Callable[..., Any]) -> Callable[..., Any]:
     def call(work: int, x: Any, *others: Any, **options: Any) -> Any:
-        threads = _blas_threads() if _SMALLEST < work <= _LARGEST else None
+        threads = _blas_threads() if _MIN_OPERATIONS < work <= _MAX_OPERATIONS else None
         if threads is None:
             return function(x, *others, **options)
         with threads:
@@ -63,7 +63,7 @@ def _single_threaded(function: Callable[..., Any]) -> Callable[..., Any]:
     def call_or_abandon(x: Any, *others: Any, **options: Any) -> Any:
         rows, columns = x.shape[-2:]
         work = rows * columns * min(rows, columns)
-        if work * math.prod(x.shape[:-2]) > _LONG:
+        if work * math.prod(x.shape[:-2]) > _MAX_ATTACHED_OPERATIONS:
             return run_abandonable(partial(call, work, x, *others, **options))
         return call(work, x, *others, **options)
 
@@ -74,7 +74,7 @@ def _are_shared(x: Any, others: tuple[Any, ...], work: int) -> bool:
     """Return whether a stack is worth splitting; `work` is that of each matrix."""
     if x.ndim < 3 or x.shape[0] < 2:
         return False
-    if work * math.prod(x.shape[:-2]) < _WORTH_SHARING:
+    if work * math.prod(x.shape[:-2]) < _MIN_SHARED_OPERATIONS:
         return False
     return all(other.ndim == x.ndim and other.shape[0] == x.shape[0] for other in others)
 

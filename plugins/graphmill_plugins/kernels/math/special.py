@@ -67,7 +67,7 @@ _ERF_Q = tuple(
 )
 _ERF_LIMIT = np.float32(4)
 _MAX_MATH_ERF = 32  # elements up to which `math.erf` is faster
-_WORTH_SHARING = 1 << 17  # elements, which take a few tenths of a millisecond
+_MIN_SHARED_SIZE = 1 << 17  # elements, which take a few tenths of a millisecond
 _ERF_BLOCK = 1 << 15  # elements; a block and its temporaries fit the second-level cache
 
 
@@ -273,18 +273,18 @@ def _in_threads(get: Callable[[], Callable[..., Value]]) -> Callable[[], Callabl
         function = get()
 
         def run(*arrays: Value) -> Value:
-            if max(array.size for array in arrays) < _WORTH_SHARING:
+            if max(array.size for array in arrays) < _MIN_SHARED_SIZE:
                 return function(*arrays)
             wide = np.broadcast_arrays(*arrays)
             flat = [np.ascontiguousarray(array).reshape(-1) for array in wide]
             result = np.empty(flat[0].shape, arrays[0].dtype)
 
             def part(start: int) -> None:
-                piece = slice(start, start + _WORTH_SHARING // 2)
+                piece = slice(start, start + _MIN_SHARED_SIZE // 2)
                 with np.errstate(all="ignore"):  # the error state is per thread
                     result[piece] = function(*(array[piece] for array in flat))
 
-            starts = range(0, result.size, _WORTH_SHARING // 2)
+            starts = range(0, result.size, _MIN_SHARED_SIZE // 2)
             HELPERS.run([partial(part, start) for start in starts])
             return result.reshape(wide[0].shape)
 

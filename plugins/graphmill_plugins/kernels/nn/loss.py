@@ -135,13 +135,13 @@ def top_k(values: Any, k: int, index_type: np.dtype[Any]) -> tuple[Value, Value]
     if k == 1:
         order = np.argmax(values, axis=-1)[..., None]
     else:
-        order = _few_largest(values, k) if values.shape[-1] >= _WORTH_SELECTING * k else None
+        order = _few_largest(values, k) if values.shape[-1] >= _MIN_SELECTED_RATIO * k else None
         if order is None:
             order = _descending_order(values)[..., :k]
     return np.take_along_axis(values, order, axis=-1), order.astype(index_type)
 
 
-_WORTH_SELECTING = 4  # times k elements: from here on, selection is faster than sorting
+_MIN_SELECTED_RATIO = 4  # times k elements: from here on, selection is faster than sorting
 
 
 def _descending_order(values: Any) -> Any:

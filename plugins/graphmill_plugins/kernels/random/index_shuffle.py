@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from graphmill.spi import Value
 
 _WORD = (1 << 32) - 1
-_LONG = (1 << 64) - 1
+_MASK64 = (1 << 64) - 1
 
 
 @kernel("RandomIndexShuffle", host=True)
@@ -38,10 +38,12 @@ def random_index_shuffle(index: Value, seed: Value, max_index: Value, rounds: in
     keys = np.broadcast_to(seed, (count, 3)).tolist()
     shuffled = []
     for one, bound, key in zip(indices, largest, keys, strict=True):
-        if one & _LONG > bound & _LONG:
+        if one & _MASK64 > bound & _MASK64:
             raise InvalidArgumentError(f"index {one} exceeds the largest index, {bound}")
         first, second, third = (word & _WORD for word in key)
-        shuffled.append(index_shuffle(one & _LONG, (first, second, third), bound & _LONG, rounds))
+        shuffled.append(
+            index_shuffle(one & _MASK64, (first, second, third), bound & _MASK64, rounds)
+        )
     result = np.array(shuffled, np.uint64).astype(index.dtype)
     is_scalar = np.ndim(index) == np.ndim(max_index) == 0 and np.ndim(seed) == 1
     return result[0] if is_scalar else result

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from graphmill.spi import Value
 
 _MAX_INT64 = 2**63 - 1
-_SMALL: Final = 600  # elements up to which NumPy broadcasts a short row as fast as a scalar
+_MAX_SMALL_SIZE: Final = 600  # elements; NumPy broadcasts a short row as fast as a scalar
 
 
 def check_parts(indices: Value, values: Value, shape: Value, name: str = "") -> tuple[int, ...]:
@@ -90,7 +90,7 @@ def lie_inside(indices: Value, sizes: tuple[int, ...]) -> bool:
     """Return whether every row of indices is within the shape."""
     if not indices.size:
         return True
-    if indices.size <= _SMALL:  # negative indices are large when they are read as unsigned
+    if indices.size <= _MAX_SMALL_SIZE:  # negative indices are large when they are read as unsigned
         kind = np.dtype(f"u{indices.dtype.itemsize}")
         return bool((indices.view(kind) < np.array(sizes, kind)).all())
     # Column by column: reducing along an axis of two or three elements is slow.

@@ -18,7 +18,7 @@ from graphmill_plugins.kernels.string.hash import (
 
 _MASK = 0xFFFFFFFFFFFFFFFF
 _PAIR = 0x9DDFEA08EB382D69
-_LONG = 128  # bytes from which strings are hashed in blocks of as many
+_BLOCK = 128  # bytes from which strings are hashed in blocks of as many
 
 
 def fingerprint128(text: bytes) -> tuple[int, int]:
@@ -29,7 +29,7 @@ def fingerprint128(text: bytes) -> tuple[int, int]:
 
 
 def _hash(text: bytes, low: int, high: int) -> tuple[int, int]:
-    return _hash_long(text, low, high) if len(text) >= _LONG else _hash_short(text, low, high)
+    return _hash_long(text, low, high) if len(text) >= _BLOCK else _hash_short(text, low, high)
 
 
 def _pair(first: int, second: int) -> int:
@@ -61,7 +61,7 @@ def _hash_long(text: bytes, x: int, y: int) -> tuple[int, int]:
     first = rotate(y ^ HASH_K1, 49) * HASH_K1 + fetch(text, 0)
     v = first & _MASK, (rotate(first, 42) * HASH_K1 + fetch(text, 8)) & _MASK
     w = rotate(y + z, 35) * HASH_K1 + x & _MASK, rotate(x + fetch(text, 88), 53) * HASH_K1 & _MASK
-    end = size // _LONG * _LONG
+    end = size // _BLOCK * _BLOCK
     for start in range(0, end, 64):
         x = rotate(x + y + v[0] + fetch(text, start + 8), 37) * HASH_K1
         y = rotate(y + v[1] + fetch(text, start + 48), 42) * HASH_K1

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Edit: TypeAlias = "tuple[int, int, tuple[Any, ...]]"
 """(start, count, items): replace `count` items from `start` on with `items`."""
 
-_FAR: Final = 32  # a lookup that passes more successors than this gives the list its own items
+_MAX_SUCCESSORS: Final = 32  # that a lookup passes before the list gets its own items
 
 
 class PersistentList:
@@ -106,7 +106,7 @@ class PersistentList:
         """Return an item, looked up through the successors of this list."""
         position = index
         node: PersistentList = self
-        for _ in range(_FAR):
+        for _ in range(_MAX_SUCCESSORS):
             for start, count, values in node.undo:
                 if start <= position < start + len(values):
                     return values[position - start]

@@ -13,7 +13,7 @@ from typing import Final, Protocol
 
 from graphmill.errors import InvalidArgumentError
 
-_LARGEST: Final = sys.float_info.max
+_FLOAT64_MAX: Final = sys.float_info.max
 _NEWTON_STEPS: Final = 10
 
 
@@ -161,7 +161,7 @@ class HingeLoss:
     def dual(self, dual: float, label: float) -> float:
         """Return the conjugate, the largest float64 where it is infinite."""
         a = dual * label
-        return _LARGEST if a < 0 or a > 1 else 0.5 * self.gamma * dual * dual - a
+        return _FLOAT64_MAX if a < 0 or a > 1 else 0.5 * self.gamma * dual * dual - a
 
     def derivative(self, wx: float, label: float) -> float:
         """Return a subgradient."""
@@ -216,7 +216,7 @@ class PoissonLoss:
         """Return the conjugate, the largest float64 where it is infinite."""
         rest = label - dual
         if rest <= 0:
-            return _LARGEST if rest else 0.0
+            return _FLOAT64_MAX if rest else 0.0
         return rest * (math.log(rest) - 1)
 
     def derivative(self, wx: float, label: float) -> float:

@@ -130,7 +130,7 @@ def scaled(numbers):
 
 
 def test_parts_of_a_large_cluster_that_differ_in_numbers_share_a_program(monkeypatch):
-    monkeypatch.setattr(compiler, "_MANY", 4)
+    monkeypatch.setattr(compiler, "_MIN_LARGE_CLUSTER_NODES", 4)
     graph, x, h = scaled([0.25 + layer / 64 for layer in range(LAYERS)])
     feeds = {x: [1, 2, 3]}
     config = {"graphmill": {"jit": "eager", "jit_max_cluster_size": 9}}
@@ -150,7 +150,7 @@ def test_parts_of_a_large_cluster_that_differ_in_numbers_share_a_program(monkeyp
     ],
 )
 def test_numbers_without_a_shorter_form_are_arguments(op, number, is_argument, monkeypatch):
-    monkeypatch.setattr(compiler, "_MANY", 2)
+    monkeypatch.setattr(compiler, "_MIN_LARGE_CLUSTER_NODES", 2)
     nodes = f"k = Const(dtype=float32, value='float32: {number}')", f"y = {op}(x, k)"
     made = body(*nodes, x="float32[2]")
     bodies = ScheduledBodies(made, graphmill.default_host(), EffectsPolicy())

@@ -46,7 +46,7 @@ def test_disabled_garbage_collector_stays_disabled() -> None:
 @pytest.mark.parametrize("is_large", [False, True])
 def test_session_lowers_large_graphs_without_full_collections(is_large, monkeypatch) -> None:
     seen: list[tuple[int, int, int]] = []
-    monkeypatch.setattr(direct_session, "_LARGE", 2 if is_large else 100)
+    monkeypatch.setattr(direct_session, "_MIN_LARGE_GRAPH_NODES", 2 if is_large else 100)
     lower = PartitionMaker.for_client_graph
 
     def note(*args, **options):

@@ -135,7 +135,7 @@ class _Caching(ElementIterator):
 
 
 class CacheFiles(NamedTuple):
-    """What the files of a cache are opened and their elements encoded with."""
+    """The broker that opens the files of a cache, and the codecs of its variants."""
 
     broker: Broker
     variants: VariantRegistry

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     """The seeds that an iteration has drawn from a generator, and the generator's position."""
     Elements = Iterator[Element]
 
-_LONGEST = 1e9
+_MAX_WAIT = 1e9
 """The longest single wait of a thread in seconds; platforms limit it."""
 INFINITE = -1
 UNKNOWN = -2
@@ -171,7 +171,7 @@ class Scope:
         managers = [self.cancellation, self._step_cancellation() or self.cancellation]
         tokens = [(manager, manager.register(is_cancelled.set)) for manager in managers]
         try:
-            if None in [token for _, token in tokens] or is_cancelled.wait(min(seconds, _LONGEST)):
+            if None in [token for _, token in tokens] or is_cancelled.wait(min(seconds, _MAX_WAIT)):
                 raise CancelledError(_DELETED)
         finally:
             for manager, token in tokens:
