@@ -63,3 +63,38 @@ def test_a_saved_variant_is_read_by_the_other(tf, case, tmp_path):
     for results in found:
         for one, other in zip(results, expected, strict=True):
             np.testing.assert_array_equal(one, other)
+
+
+def cached(tf, path):
+    """Return a graph that takes ragged elements through a cache in files, and what to run."""
+    with tf.Graph().as_default() as graph:
+        rows = tf.ragged.constant([[1, 2], [3], [], [4, 5, 6]])
+        dataset = tf.data.Dataset.from_tensor_slices(rows).cache(path)
+        iterator = tf.compat.v1.data.make_initializable_iterator(dataset)
+        row = iterator.get_next()
+    return graph, iterator.initializer.name, row.name
+
+
+def rows_of(session, start, row, end):
+    """Return all rows; `end` is the error after the last one."""
+    session.run(start)
+    found = [session.run(row).tolist() for _ in range(4)]
+    with pytest.raises(end):
+        session.run(row)
+    return found
+
+
+def test_cached_variants_are_read_by_the_other(tf, tmp_path):
+    def theirs(path):
+        graph, start, row = cached(tf, path)
+        with tf.compat.v1.Session(graph=graph) as session:
+            return rows_of(session, start, row, tf.errors.OutOfRangeError)
+
+    def ours(path):
+        graph, start, row = cached(tf, path)
+        with graphmill.Session(graph=graph.as_graph_def().SerializeToString()) as session:
+            return rows_of(session, [start], row, graphmill.errors.OutOfRangeError)
+
+    for name, writes, reads in (("a", ours, theirs), ("b", theirs, ours)):
+        path = str(tmp_path / name)
+        assert writes(path) == reads(path) == [[1, 2], [3], [], [4, 5, 6]]
