@@ -172,6 +172,11 @@ GREEDY: dict[str, Build] = {
         ),
         *map(const, np.array([0, 1, 0, 1], np.float32)),
     )[0],
+    "NearestNeighbors": lambda const: ops.math.nearest_neighbors(
+        const(np.ones((3000, 2), np.float32)),
+        const(np.ones((3000, 2), np.float32)),
+        const(np.array(1)),
+    )[0],
     "ExtractVolumePatches": lambda const: ops.array.extract_volume_patches(
         const(np.ones((1, 30, 30, 30, 1), np.float32)),
         ksizes=[1, 9, 9, 9, 1],

@@ -8,7 +8,7 @@ import numpy as np
 
 from graphmill.errors import FailedPreconditionError, InvalidArgumentError
 from graphmill.spi import kernel
-from graphmill_plugins.kernels._support import shape_text
+from graphmill_plugins.kernels._support import check_size, shape_text
 
 if TYPE_CHECKING:
     from graphmill.spi import ArrayNamespace, Value
@@ -40,6 +40,8 @@ def nearest_neighbors(points: Value, centers: Value, k: Value) -> tuple[Value, V
     count = min(k.item(), centers.shape[0])
     if count < 0:
         raise InvalidArgumentError(f"k must not be negative, got {count}")
+    # All distances are computed, as indices of eight bytes are for all centers.
+    check_size((points.shape[0], centers.shape[0]), "the table of distances", itemsize=8)
     squares = (points * points).sum(1)[:, None] + (centers * centers).sum(1)
     distances = np.maximum(squares - 2 * points @ centers.T, 0)
     order = np.argsort(distances, 1, kind="stable")[:, :count]
