@@ -231,7 +231,8 @@ def test_an_error_that_is_not_typed_is_reported_as_internal():
 @pytest.fixture
 def quick_clock(monkeypatch):
     """Let runs seem to take no time."""
-    monkeypatch.setattr(batch_queue.time, "perf_counter", lambda: 0.0)
+    for clock in ("perf_counter", "thread_time"):
+        monkeypatch.setattr(batch_queue.time, clock, lambda: 0.0)
 
 
 def test_the_time_of_a_run_is_its_shortest_of_late():
@@ -242,6 +243,19 @@ def test_the_time_of_a_run_is_its_shortest_of_late():
     for _ in range(100):
         times.add(0.002)
     assert not times.is_quick
+
+
+def test_models_that_delay_the_event_loop_are_tried_there_more_and_more_rarely():
+    times = RunTimes()
+    runs_before = []
+    for _ in range(3):
+        runs = 0
+        while not times.is_quick:
+            times.add(0.0001)  # it computes in threads of its own
+            runs += 1
+        runs_before.append(runs)
+        times.add_inline(0.05)
+    assert runs_before == [SETTLED_RUNS, 2 * SETTLED_RUNS, 4 * SETTLED_RUNS]
 
 
 def test_quick_models_run_in_the_event_loop(quick_clock):

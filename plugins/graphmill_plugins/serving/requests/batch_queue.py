@@ -183,8 +183,7 @@ class BatchQueue:
         if self._round_end is None:
             self._round_end = time.perf_counter() + _ROUND_SECONDS
             self._loop.call_soon(self._end_round)
-        (result,), seconds = self._timed_results((request,))
-        self._times_of((request,)).add(seconds)
+        (result,) = self._inline_results((request,))
         self._on_batch(request.rows or 1)
         if isinstance(result, BaseException):
             raise _as_op_error(result, self._name)
@@ -218,7 +217,7 @@ class BatchQueue:
             self._in_progress.update(batch)
             if self._can_run_inline(batch):
                 # Another thread would take longer to begin than the model to run.
-                self._finish(batch, *self._timed_results(batch))
+                self._finish(batch, self._inline_results(batch))
                 return  # to the event loop, which calls this again if more requests wait
             job = self._executor.submit(self._run_batch, batch)
             del job  # its result arrives by `_finish`
@@ -286,22 +285,25 @@ class BatchQueue:
 
     def _run_batch(self, batch: Sequence[_Request]) -> None:
         """Run a batch, in a thread of the executor."""
-        results, seconds = self._timed_results(batch)
+        started = time.thread_time()
+        results = self._results_or_error(batch)
+        seconds = time.thread_time() - started
         try:
             self._loop.call_soon_threadsafe(self._finish, batch, results, seconds)
         except RuntimeError:  # the loop was closed: nobody waits any more
             return
 
-    def _timed_results(
-        self, batch: Sequence[_Request]
-    ) -> tuple[Sequence[Arrays | BaseException], float]:
+    def _inline_results(self, batch: Sequence[_Request]) -> Sequence[Arrays | BaseException]:
         started = time.perf_counter()
-        results: Sequence[Arrays | BaseException]
+        results = self._results_or_error(batch)
+        self._times_of(batch).add_inline(time.perf_counter() - started)
+        return results
+
+    def _results_or_error(self, batch: Sequence[_Request]) -> Sequence[Arrays | BaseException]:
         try:
-            results = self._results(batch)
+            return self._results(batch)
         except BaseException as error:  # noqa: BLE001 - the requests wait for it
-            results = [error] * len(batch)
-        return results, time.perf_counter() - started
+            return [error] * len(batch)
 
     def _results(self, batch: Sequence[_Request]) -> Sequence[Arrays | BaseException]:
         if len(batch) == 1:
@@ -350,10 +352,12 @@ class BatchQueue:
         self,
         batch: Sequence[_Request],
         results: Sequence[Arrays | BaseException],
-        seconds: float,
+        seconds: float | None = None,
     ) -> None:
+        """Complete the requests of a batch; `seconds` is the processor time in another thread."""
         self._running -= 1
-        self._times_of(batch).add(seconds)
+        if seconds is not None:
+            self._times_of(batch).add(seconds)
         self._in_progress.difference_update(batch)
         self._on_batch(sum(request.rows for request in batch) or 1)
         for request, result in zip(batch, results, strict=True):
