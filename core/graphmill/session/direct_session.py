@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from graphmill.lowering.callable_options import CallableRewrites
     from graphmill.lowering.partitioning.build_executors import PerPartition
     from graphmill.lowering.policies.effects_policy import EffectsPolicy
+    from graphmill.ops.definition.op_registry import OpRegistry
     from graphmill.plugin.host import Host
     from graphmill.proto.config_pb2 import CallableOptions, ConfigProto, RunMetadata, RunOptions
     from graphmill.runtime.devices.device import Device, DeviceAttributes
@@ -527,7 +528,9 @@ class DirectSession(SessionInterface):
             items, placements = maker.for_client_graph(client.graph, full)
             if watches:
                 _publish_graphs(items, watches, self.effects.broker("a debug watch"))
-            shapes = tuple(_feed_shape(full, self._source, feed) for feed in feeds)
+            shapes = tuple(
+                _feed_shape(full, self._source or full, feed, self.host.ops) for feed in feeds
+            )
         to_device = copies_in(items, client.feed_types)
         converters = tuple(
             compose(feed_converter(name, dtype, shape), copy)
@@ -634,9 +637,9 @@ def _publish_graphs(items: Sequence[PerPartition], watches: Sequence[Any], broke
     publish_graphs(items, watches, broker)
 
 
-def _feed_shape(full: Graph, source: Graph | None, feed: str) -> Any:
+def _feed_shape(full: Graph, source: Graph, feed: str, ops: OpRegistry) -> Any:
     name, output = parse_tensor_name(feed)
     if not full.has_node(name):  # it is inside a function
         return None
     declared = static_shape(full.node(name), output, full.versions.producer)
-    return inferred_shape(source, name, output) if declared is None else declared
+    return inferred_shape(source, name, output, ops) if declared is None else declared

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from graphmill.dtypes import DType
     from graphmill.graph.graph import Graph
     from graphmill.graph.node import Node
+    from graphmill.ops.definition.op_registry import OpRegistry
     from graphmill.typing import Shape, Value
 
 _PLACEHOLDERS = (Source.PLACEHOLDER, Source.PLACEHOLDER_WITH_DEFAULT)
@@ -51,22 +52,34 @@ def static_shape(node: Node, output: int, producer: int) -> Shape:
     return shape if isinstance(shape, ShapeAttr) else None
 
 
-def inferred_shape(graph: Graph | None, name: str, output: int) -> Shape:
-    """Return the inferred shape of an inner tensor of a graph object; None if it is unknown.
+def inferred_shape(
+    graph: Graph | None, name: str, output: int, ops: OpRegistry | None = None
+) -> Shape:
+    """Return the inferred shape of an inner tensor; None if it is unknown.
 
     A placeholder without a shape can be fed with any.
+
+    Args:
+        graph: the session's graph object or full graph; None for none.
+        name: name of the node.
+        output: the number of the output.
+        ops: definitions of the ops of its functions; None to infer shapes in graph objects only.
     """
     if graph is None:
-        return None
-    from graphmill.graph.shapes.shaped_graph import ShapedGraph  # loaded models do without
-
-    if not isinstance(graph, ShapedGraph):
         return None
     node = graph.node(name)
     if node.op_def.traits.source in _PLACEHOLDERS:
         return None
+    from graphmill.graph.shapes.shape_refiner import shapes_with_calls  # few feed inner tensors
+    from graphmill.graph.shapes.shaped_graph import ShapedGraph
+
     try:
-        shape = graph.shapes_of(node)[output]
+        if isinstance(graph, ShapedGraph):
+            shape = graph.shapes_of(node)[output]
+        elif ops is None:
+            return None
+        else:
+            shape = shapes_with_calls(graph.library, ops).of(node)[output]
     except InvalidArgumentError:  # of an ancestor, which does not run because the tensor is fed
         return None
     return None if shape.rank is None else ShapeAttr(-1 if n is None else n for n in shape)

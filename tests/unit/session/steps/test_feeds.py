@@ -353,13 +353,15 @@ def test_s6_a_handle_that_was_fetched_may_be_fed() -> None:
             session.run("read:0", {"fed:0": 5.0})
 
 
-def test_s6_inner_tensors_take_values_of_their_inferred_shape() -> None:
+@pytest.mark.parametrize("is_message", [False, True])
+def test_s6_inner_tensors_take_values_of_their_inferred_shape(is_message: bool) -> None:
     graph = Graph()
     with graph.as_default():
         x = graph.placeholder("float32", [2, None], name="x")
         inner = ops.math.mul(x, np.float32(2), name="inner")
         ops.math.add_v2(inner, np.float32(1), name="y")
-    with graphmill.Session(graph=graph) as session:
+    source = graph.as_graph_def() if is_message else graph
+    with graphmill.Session(graph=source) as session:
         assert session.run("y:0", {"inner:0": np.ones((2, 3))}).shape == (2, 3)
         for wrong in (np.ones(3), np.ones((3, 3))):
             with pytest.raises(errors.InvalidArgumentError, match=r"shape '\(2, \?\)'"):
