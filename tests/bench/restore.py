@@ -103,8 +103,11 @@ def measure(system: str, graph: Path) -> dict[str, Any]:
 
 def ask(python: str, *arguments: str) -> str:
     """Run this script in a process of an interpreter; return what it prints."""
-    command = [python, __file__, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    from benchmark.rounds import worker_environment  # the measured processes need none of it
+
+    command, environment = [python, __file__, *arguments], worker_environment()
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    return done.stdout
 
 
 def main() -> None:
