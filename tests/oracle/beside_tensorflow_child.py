@@ -151,7 +151,7 @@ def field_facts(field: FieldDescriptor) -> tuple[object, ...]:
         field.has_presence,
         oneof.name if oneof else "",
         "" if field.is_repeated else repr(default_of(field)),
-        re.sub(r"^(tensorflow|graphmill)\b", "", target.full_name) if target else "",
+        re.sub(r"^(tensorflow(\.data)?|graphmill)\b", "", target.full_name) if target else "",
     )
 
 
