@@ -89,15 +89,17 @@ OPS: dict[str, str] = {
         "ChooseFastestBranchDataset ChooseFastestDataset ExperimentalChooseFastestDataset"
     ),
     "dataset.compression": "CompressElement UncompressElement",
-    "dataset.consume": (
-        "ComputeBatchSize DatasetCardinality DatasetToSingleElement DatasetToTFRecord "
-        "ExperimentalDatasetCardinality ExperimentalDatasetToTFRecord InitializeTableFromDataset "
-        "ReduceDataset"
-    ),
     "dataset.data_service": (
         "DataServiceDataset DataServiceDatasetV2 DataServiceDatasetV3 DataServiceDatasetV4 "
         "DistributedSave IteratorGetModelProto RegisterDataset RegisterDatasetV2"
     ),
+    "dataset.files.lmdb": "ExperimentalLMDBDataset LMDBDataset",
+    "dataset.files.save_load": "LoadDataset SaveDataset SaveDatasetV2",
+    "dataset.files.snapshots": (
+        "ListSnapshotChunksDataset SnapshotChunkDataset SnapshotDataset SnapshotDatasetReader "
+        "SnapshotDatasetV2 SnapshotNestedDatasetReader"
+    ),
+    "dataset.files.sql": "ExperimentalSqlDataset SqlDataset",
     "dataset.functions": (
         "DirectedInterleaveDataset ExperimentalDirectedInterleaveDataset "
         "ExperimentalGroupByReducerDataset ExperimentalGroupByWindowDataset "
@@ -114,21 +116,30 @@ OPS: dict[str, str] = {
         "DeleteMemoryCache DeleteRandomSeedGenerator DeleteSeedGenerator DummyIterationCounter "
         "DummyMemoryCache DummySeedGenerator"
     ),
-    "dataset.iterator_state": "DeserializeIterator SerializeIterator",
-    "dataset.iterators": (
-        "AnonymousIterator AnonymousIteratorV2 AnonymousIteratorV3 DeleteIterator "
-        "ExperimentalIteratorGetDevice Iterator IteratorFromStringHandle "
-        "IteratorFromStringHandleV2 IteratorGetDevice IteratorGetNext IteratorGetNextAsOptional "
-        "IteratorGetNextSync IteratorToStringHandle IteratorV2 MakeIterator OneShotIterator"
+    "dataset.iterators.consume": (
+        "ComputeBatchSize DatasetCardinality DatasetToSingleElement DatasetToTFRecord "
+        "ExperimentalDatasetCardinality ExperimentalDatasetToTFRecord InitializeTableFromDataset "
+        "ReduceDataset"
     ),
-    "dataset.lmdb": "ExperimentalLMDBDataset LMDBDataset",
-    "dataset.multi_device": (
+    "dataset.iterators.iterator_state": "DeserializeIterator SerializeIterator",
+    "dataset.iterators.multi_device": (
         "AnonymousMultiDeviceIterator AnonymousMultiDeviceIteratorV3 DeleteMultiDeviceIterator "
         "MultiDeviceIterator MultiDeviceIteratorFromStringHandle "
         "MultiDeviceIteratorGetNextFromShard MultiDeviceIteratorInit "
         "MultiDeviceIteratorToStringHandle"
     ),
-    "dataset.optional": "OptionalFromValue OptionalGetValue OptionalHasValue OptionalNone",
+    "dataset.iterators.ops": (
+        "AnonymousIterator AnonymousIteratorV2 AnonymousIteratorV3 DeleteIterator "
+        "ExperimentalIteratorGetDevice Iterator IteratorFromStringHandle "
+        "IteratorFromStringHandleV2 IteratorGetDevice IteratorGetNext IteratorGetNextAsOptional "
+        "IteratorGetNextSync IteratorToStringHandle IteratorV2 MakeIterator OneShotIterator"
+    ),
+    "dataset.iterators.optional": (
+        "OptionalFromValue OptionalGetValue OptionalHasValue OptionalNone"
+    ),
+    "dataset.iterators.random_access": (
+        "GetElementAtIndex GlobalShuffleDataset IndexFlatMapDataset WeightedFlatMapDataset"
+    ),
     "dataset.options": "GetOptions",
     "dataset.pace": (
         "ExperimentalSleepDataset ExperimentalThreadPoolDataset ExperimentalThreadPoolHandle "
@@ -137,21 +148,13 @@ OPS: dict[str, str] = {
     "dataset.parse_example": (
         "ExperimentalParseExampleDataset ParseExampleDataset ParseExampleDatasetV2"
     ),
-    "dataset.random_access": (
-        "GetElementAtIndex GlobalShuffleDataset IndexFlatMapDataset WeightedFlatMapDataset"
-    ),
     "dataset.regroup": (
         "DenseToSparseBatchDataset ExperimentalDenseToSparseBatchDataset "
         "ExperimentalRebatchDataset ExperimentalSlidingWindowDataset RebatchDataset "
         "SlidingWindowDataset"
     ),
     "dataset.sampling": "SamplingDataset",
-    "dataset.save_load": "LoadDataset SaveDataset SaveDatasetV2",
     "dataset.serialization": "DatasetFingerprint DatasetFromGraph DatasetToGraph DatasetToGraphV2",
-    "dataset.snapshots": (
-        "ListSnapshotChunksDataset SnapshotChunkDataset SnapshotDataset SnapshotDatasetReader "
-        "SnapshotDatasetV2 SnapshotNestedDatasetReader"
-    ),
     "dataset.sources": (
         "CSVDataset CSVDatasetV2 ExperimentalCSVDataset ExperimentalMatchingFilesDataset "
         "ExperimentalRandomDataset FixedLengthRecordDataset FixedLengthRecordDatasetV2 "
@@ -159,7 +162,6 @@ OPS: dict[str, str] = {
         "RangeDataset SparseTensorSliceDataset TFRecordDataset TFRecordDatasetV2 TensorDataset "
         "TensorSliceDataset TextLineDataset WindowOp"
     ),
-    "dataset.sql": "ExperimentalSqlDataset SqlDataset",
     "dataset.stats": (
         "BytesProducedStatsDataset ExperimentalBytesProducedStatsDataset "
         "ExperimentalLatencyStatsDataset ExperimentalSetStatsAggregatorDataset "

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 from graphmill.errors import InvalidArgumentError, UnimplementedError
 from graphmill_plugins.kernels.dataset.pipeline.basic import Shard
-from graphmill_plugins.kernels.dataset.pipeline.csv import CsvRecords
 from graphmill_plugins.kernels.dataset.pipeline.dataset import dataset_maker, dataset_of, scalar
-from graphmill_plugins.kernels.dataset.pipeline.files import Records
+from graphmill_plugins.kernels.dataset.pipeline.files.csv import CsvRecords
+from graphmill_plugins.kernels.dataset.pipeline.files.records import Records
 from graphmill_plugins.kernels.dataset.pipeline.function_datasets import Interleave
 
 if TYPE_CHECKING:

@@ -13,17 +13,17 @@ from graphmill.spi import ResourceHandle, files
 from graphmill.spi.kernels import shape_of_value
 from graphmill_plugins.kernels._path_strings import texts
 from graphmill_plugins.kernels._strings import decode
-from graphmill_plugins.kernels.dataset.iterators import check_structure
+from graphmill_plugins.kernels.dataset.iterators.ops import check_structure
 from graphmill_plugins.kernels.dataset.pipeline.basic import ListOfElements, Range, Slices, Tensors
 from graphmill_plugins.kernels.dataset.pipeline.buffering import Generator
-from graphmill_plugins.kernels.dataset.pipeline.csv import CsvOptions, CsvRecords
 from graphmill_plugins.kernels.dataset.pipeline.dataset import (
     CapturedFunction,
     dataset_maker,
     scalar,
     structure,
 )
-from graphmill_plugins.kernels.dataset.pipeline.files import FixedLength, Lines, TFRecords
+from graphmill_plugins.kernels.dataset.pipeline.files.csv import CsvOptions, CsvRecords
+from graphmill_plugins.kernels.dataset.pipeline.files.records import FixedLength, Lines, TFRecords
 from graphmill_plugins.kernels.dataset.pipeline.shuffle import RandomNumbers, SeedGenerator
 from graphmill_plugins.kernels.unstack import rows
 

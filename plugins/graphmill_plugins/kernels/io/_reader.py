@@ -15,12 +15,12 @@ from graphmill.spi.process import fork_safe_lock
 from graphmill.spi.protos import LENGTH, VARINT, iterate_fields, length_delimited, write_varint
 from graphmill_plugins.kernels._strings import decode
 from graphmill_plugins.kernels.data_flow._queue import Dequeue
-from graphmill_plugins.kernels.dataset.pipeline.files import (
+from graphmill_plugins.kernels.dataset.pipeline.files.lmdb_records import Database
+from graphmill_plugins.kernels.dataset.pipeline.files.records import (
     FixedLengthReader,
     LineReader,
     TFRecordReader,
 )
-from graphmill_plugins.kernels.dataset.pipeline.lmdb_records import Database
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from graphmill.spi import Cancellation
     from graphmill.spi.files import Broker
     from graphmill_plugins.kernels.data_flow._queue import Element, Queue
-    from graphmill_plugins.kernels.dataset.pipeline.files import RecordReader
+    from graphmill_plugins.kernels.dataset.pipeline.files.records import RecordReader
 
     Record = tuple[bytes, bytes]
     Done = Callable[[list[Record] | None, BaseException | None], None]

@@ -16,7 +16,7 @@ from graphmill.errors import InvalidArgumentError, UnimplementedError
 from graphmill.spi import VariantCodec, VariantData
 from graphmill.spi.protos import proto, shape_from_proto, shape_to_proto
 from graphmill_plugins.kernels.dataset.compression import Component, CompressedElement
-from graphmill_plugins.kernels.dataset.pipeline.snappy import compressed, decompressed
+from graphmill_plugins.kernels.dataset.pipeline.files.snappy import compressed, decompressed
 
 
 def encode(value: CompressedElement) -> VariantData:

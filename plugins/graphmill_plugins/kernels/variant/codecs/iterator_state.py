@@ -14,8 +14,8 @@ import numpy as np
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import VariantCodec, VariantData
-from graphmill_plugins.kernels.dataset.iterator_state import SavedIterator
-from graphmill_plugins.kernels.dataset.iterators import IteratorPosition
+from graphmill_plugins.kernels.dataset.iterators.iterator_state import SavedIterator
+from graphmill_plugins.kernels.dataset.iterators.ops import IteratorPosition
 
 
 def encode(value: SavedIterator) -> VariantData:

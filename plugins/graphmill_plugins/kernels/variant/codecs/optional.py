@@ -9,7 +9,7 @@ from typing import Final
 
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import VariantCodec, VariantData
-from graphmill_plugins.kernels.dataset._optional import Optional
+from graphmill_plugins.kernels.dataset.iterators._optional import Optional
 
 
 def encode(value: Optional) -> VariantData:

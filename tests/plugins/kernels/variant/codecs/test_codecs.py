@@ -18,10 +18,10 @@ from graphmill.runtime.variants.codec_lookup import codec_names, codec_of_value
 from graphmill.spi import VariantData
 from graphmill.spi.protos import variants_from_tensor_proto, variants_to_tensor_proto
 from graphmill_plugins.kernels._variant import TensorVariant
-from graphmill_plugins.kernels.dataset._optional import Optional
 from graphmill_plugins.kernels.dataset.compression import Component, CompressedElement
-from graphmill_plugins.kernels.dataset.iterator_state import SavedIterator
-from graphmill_plugins.kernels.dataset.iterators import IteratorPosition
+from graphmill_plugins.kernels.dataset.iterators._optional import Optional
+from graphmill_plugins.kernels.dataset.iterators.iterator_state import SavedIterator
+from graphmill_plugins.kernels.dataset.iterators.ops import IteratorPosition
 from graphmill_plugins.kernels.ragged._ragged import RaggedVariant
 from graphmill_plugins.kernels.sparse._csr_matrix import CsrMatrix, from_indices
 from graphmill_plugins.kernels.tensor_list._tensor_list import TensorList

@@ -134,7 +134,7 @@ def test_closing_a_session_leaves_no_thread() -> None:
 
 
 def test_unreferenced_iterator_is_freed() -> None:
-    from graphmill_plugins.kernels.dataset.iterators import IteratorResource
+    from graphmill_plugins.kernels.dataset.iterators.ops import IteratorResource
 
     def alive() -> int:
         gc.collect()

@@ -8,7 +8,7 @@ from graphmill.errors import InvalidArgumentError
 from graphmill.spi.files import as_path
 from graphmill_plugins.kernels._strings import decode
 from graphmill_plugins.kernels.dataset.pipeline.dataset import dataset_maker, scalar, structure
-from graphmill_plugins.kernels.dataset.pipeline.sql import QueryRows
+from graphmill_plugins.kernels.dataset.pipeline.files.sql import QueryRows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

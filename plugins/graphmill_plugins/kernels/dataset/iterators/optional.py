@@ -15,7 +15,7 @@ from graphmill.spi import kernel
 from graphmill.spi.kernels import shape_of_value
 from graphmill_plugins.kernels._partial_shape import is_compatible
 from graphmill_plugins.kernels._support import shape_text
-from graphmill_plugins.kernels.dataset._optional import Optional, optional_of
+from graphmill_plugins.kernels.dataset.iterators._optional import Optional, optional_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,7 +8,7 @@ from graphmill.errors import InvalidArgumentError
 from graphmill.spi.files import as_path
 from graphmill_plugins.kernels._strings import decode
 from graphmill_plugins.kernels.dataset.pipeline.dataset import dataset_maker
-from graphmill_plugins.kernels.dataset.pipeline.lmdb_records import LmdbRecords
+from graphmill_plugins.kernels.dataset.pipeline.files.lmdb_records import LmdbRecords
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -21,9 +21,9 @@ from graphmill.spi import files
 from graphmill.spi.files import read_exactly
 from graphmill.spi.protos import iterate_fields, length_delimited
 from graphmill_plugins.kernels.dataset.pipeline.dataset import Derived, ElementIterator
-from graphmill_plugins.kernels.dataset.pipeline.saved import Writing
-from graphmill_plugins.kernels.dataset.pipeline.snappy import compressed, decompressed
-from graphmill_plugins.kernels.dataset.pipeline.snapshot_files import (
+from graphmill_plugins.kernels.dataset.pipeline.files.saved import Writing
+from graphmill_plugins.kernels.dataset.pipeline.files.snappy import compressed, decompressed
+from graphmill_plugins.kernels.dataset.pipeline.files.snapshot_files import (
     SNAPPY,
     Metadata,
     check_snapshot_compression,

@@ -9,7 +9,7 @@ import pytest
 
 from graphmill.errors import OpError
 from graphmill.spi import ResourceHandle
-from graphmill_plugins.kernels.dataset import multi_device
+from graphmill_plugins.kernels.dataset.iterators import multi_device
 
 
 def test_deleted_iterator_cannot_be_used_again():

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from graphmill_plugins.kernels._path_strings import scalar_path
-from graphmill_plugins.kernels.dataset.consume import ConsumingKernel, Iteration
+from graphmill_plugins.kernels.dataset.iterators.consume import ConsumingKernel, Iteration
 from graphmill_plugins.kernels.dataset.pipeline.dataset import (
     CapturedFunction,
     dataset_kernel,
@@ -16,7 +16,7 @@ from graphmill_plugins.kernels.dataset.pipeline.dataset import (
     dataset_of,
     structure,
 )
-from graphmill_plugins.kernels.dataset.pipeline.saved import Load, Save
+from graphmill_plugins.kernels.dataset.pipeline.files.saved import Load, Save
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

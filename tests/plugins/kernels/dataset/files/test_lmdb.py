@@ -10,7 +10,7 @@ import pytest
 
 import graphmill
 from graphmill import errors, ops
-from graphmill_plugins.kernels.dataset.pipeline.lmdb_records import Database
+from graphmill_plugins.kernels.dataset.pipeline.files.lmdb_records import Database
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -17,10 +17,10 @@ from graphmill_plugins.kernels.dataset.pipeline.dataset import (
     scalar,
     structure,
 )
-from graphmill_plugins.kernels.dataset.pipeline.saved import Nested, ShardElements
-from graphmill_plugins.kernels.dataset.pipeline.snapshot import Chunk, Chunks, Snapshot
-from graphmill_plugins.kernels.dataset.pipeline.snapshot_files import prefixed
-from graphmill_plugins.kernels.dataset.pipeline.snapshot_v1 import SnapshotOptions, SnapshotV1
+from graphmill_plugins.kernels.dataset.pipeline.files.saved import Nested, ShardElements
+from graphmill_plugins.kernels.dataset.pipeline.files.snapshot import Chunk, Chunks, Snapshot
+from graphmill_plugins.kernels.dataset.pipeline.files.snapshot_files import prefixed
+from graphmill_plugins.kernels.dataset.pipeline.files.snapshot_v1 import SnapshotOptions, SnapshotV1
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,13 +12,13 @@ from graphmill import dtypes, errors
 from graphmill.access.broker import UNRESTRICTED
 from graphmill.testing.case import parse_cases
 from graphmill.testing.case_graph import case_graph
-from graphmill_plugins.kernels.dataset.pipeline.snapshot import Chunks
-from graphmill_plugins.kernels.dataset.pipeline.snapshot_files import (
+from graphmill_plugins.kernels.dataset.pipeline.files.snapshot import Chunks
+from graphmill_plugins.kernels.dataset.pipeline.files.snapshot_files import (
     number_field,
     read_metadata,
     write_metadata,
 )
-from graphmill_plugins.kernels.dataset.pipeline.snapshot_v1 import _field, _snappy_tensors
+from graphmill_plugins.kernels.dataset.pipeline.files.snapshot_v1 import _field, _snappy_tensors
 
 NODES = """
 [[SnapshotDatasetV2]]

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from graphmill.dtypes import as_dtype
 from graphmill.errors import InvalidArgumentError
-from graphmill_plugins.kernels.dataset.consume import ConsumingKernel
-from graphmill_plugins.kernels.dataset.iterators import element_error
+from graphmill_plugins.kernels.dataset.iterators.consume import ConsumingKernel
+from graphmill_plugins.kernels.dataset.iterators.ops import element_error
 from graphmill_plugins.kernels.dataset.pipeline.dataset import (
     CapturedFunction,
     Scope,

@@ -28,9 +28,9 @@ from graphmill.spi.process import fork_safe_lock, track_forks
 from graphmill_plugins.kernels._partial_shape import is_compatible
 from graphmill_plugins.kernels._strings import string_scalar
 from graphmill_plugins.kernels._support import shape_text
-from graphmill_plugins.kernels.dataset._iterator_handle import handle_text, named_handle
-from graphmill_plugins.kernels.dataset._optional import Optional
 from graphmill_plugins.kernels.dataset.handles import Deleter, anonymous
+from graphmill_plugins.kernels.dataset.iterators._iterator_handle import handle_text, named_handle
+from graphmill_plugins.kernels.dataset.iterators._optional import Optional
 from graphmill_plugins.kernels.dataset.pipeline.background_jobs import (
     INTERRUPTED_BY_FORK,
     Prefetching,

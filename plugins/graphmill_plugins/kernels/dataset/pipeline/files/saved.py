@@ -30,7 +30,7 @@ from graphmill_plugins.kernels.dataset.pipeline.dataset import (
     ElementIterator,
     on_drop,
 )
-from graphmill_plugins.kernels.dataset.pipeline.snapshot_files import (
+from graphmill_plugins.kernels.dataset.pipeline.files.snapshot_files import (
     VERSION,
     ElementReader,
     ElementWriter,

@@ -14,9 +14,9 @@ import numpy as np
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import ResourceHandle
 from graphmill.spi.process import fork_safe_lock
-from graphmill_plugins.kernels.dataset._iterator_handle import handle_text, named_handle
 from graphmill_plugins.kernels.dataset.handles import Deleter, anonymous
-from graphmill_plugins.kernels.dataset.iterators import (
+from graphmill_plugins.kernels.dataset.iterators._iterator_handle import handle_text, named_handle
+from graphmill_plugins.kernels.dataset.iterators.ops import (
     IteratorResource,
     check_structure,
     element_error,

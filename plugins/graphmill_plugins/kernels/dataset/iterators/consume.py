@@ -15,7 +15,7 @@ from graphmill.spi.executors import running
 from graphmill.spi.files import TFRecordWriter
 from graphmill_plugins.kernels._path_strings import scalar_path
 from graphmill_plugins.kernels._strings import decode
-from graphmill_plugins.kernels.dataset.iterators import element_error
+from graphmill_plugins.kernels.dataset.iterators.ops import element_error
 from graphmill_plugins.kernels.dataset.pipeline.background_jobs import Waiter
 from graphmill_plugins.kernels.dataset.pipeline.dataset import (
     CapturedFunction,

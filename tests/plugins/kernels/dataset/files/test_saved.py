@@ -13,8 +13,8 @@ from graphmill import errors
 from graphmill.access.broker import UNRESTRICTED
 from graphmill.testing.case import parse_cases
 from graphmill.testing.case_graph import case_graph
-from graphmill_plugins.kernels.dataset.pipeline.snappy import blocks, decompressed
-from graphmill_plugins.kernels.dataset.pipeline.snapshot_files import (
+from graphmill_plugins.kernels.dataset.pipeline.files.snappy import blocks, decompressed
+from graphmill_plugins.kernels.dataset.pipeline.files.snapshot_files import (
     ElementReader,
     ElementWriter,
     Metadata,
@@ -23,7 +23,7 @@ from graphmill_plugins.kernels.dataset.pipeline.snapshot_files import (
     write_metadata,
 )
 
-GOLDEN = Path(__file__).parents[3] / "data" / "saved_datasets"
+GOLDEN = Path(__file__).parents[4] / "data" / "saved_datasets"
 """Four elements in two shards, written by TensorFlow 2.21."""
 INT64, STRING, HALF = map(graphmill.as_dtype, ("int64", "string", "float16"))
 TYPES = (INT64, STRING, HALF)

@@ -28,7 +28,7 @@ from graphmill.spi.protos import (
     write_varint,
 )
 from graphmill_plugins.kernels.dataset.pipeline.dataset import ElementIterator
-from graphmill_plugins.kernels.dataset.pipeline.snappy import SnappyStream, blocks
+from graphmill_plugins.kernels.dataset.pipeline.files.snappy import SnappyStream, blocks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -17,8 +17,8 @@ from graphmill_plugins.kernels.dataset._graph_of_dataset import (
     check_state,
     graph_of_dataset,
 )
-from graphmill_plugins.kernels.dataset.consume import ConsumingKernel
-from graphmill_plugins.kernels.dataset.iterators import IteratorPosition, iterator_of
+from graphmill_plugins.kernels.dataset.iterators.consume import ConsumingKernel
+from graphmill_plugins.kernels.dataset.iterators.ops import IteratorPosition, iterator_of
 from graphmill_plugins.kernels.dataset.pipeline.dataset import dataset_kernel
 
 if TYPE_CHECKING:

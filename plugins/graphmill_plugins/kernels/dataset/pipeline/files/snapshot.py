@@ -19,8 +19,12 @@ from graphmill_plugins.kernels.dataset.pipeline.dataset import (
     Derived,
     ElementIterator,
 )
-from graphmill_plugins.kernels.dataset.pipeline.saved import ShardWriters, shards_of, write_shards
-from graphmill_plugins.kernels.dataset.pipeline.snapshot_files import (
+from graphmill_plugins.kernels.dataset.pipeline.files.saved import (
+    ShardWriters,
+    shards_of,
+    write_shards,
+)
+from graphmill_plugins.kernels.dataset.pipeline.files.snapshot_files import (
     ElementReader,
     check_snapshot_compression,
     read_metadata,

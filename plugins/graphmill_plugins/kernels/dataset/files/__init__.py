@@ -1,0 +1,1 @@
+"""Kernels of datasets of files: LMDB, SQLite, saved datasets and snapshots."""

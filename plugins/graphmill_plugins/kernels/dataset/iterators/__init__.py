@@ -1,0 +1,1 @@
+"""Iterators of datasets, optionals, and kernels that take elements within a step."""

@@ -1,0 +1,1 @@
+"""Datasets that read and write files, and the formats of these files."""
