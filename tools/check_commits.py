@@ -34,7 +34,7 @@ drop dump embed emit enable encode end enforce ensure erase evaluate evict exclu
 expect explain export expose extend extract fail feed fetch fill filter find fix flatten flush
 follow forbid force fork format forward free freeze fuse fuzz generate get give group guard guess
 handle harden hash hide hoist hold honor honour ignore implement import improve include increase
-index infer inline insert install interpret invalidate isolate join keep know label launch lead let
+index infer inline insert install interpret invalidate isolate join judge keep know label launch lead let
 limit link list load locate lock log look lower make map mark match measure memoize mend merge
 migrate mock move multiply name narrow negotiate normalize note number obey omit open optimize order
 pack pad parse pass permit pin place plan poll preallocate prefer prepare preserve prevent print
