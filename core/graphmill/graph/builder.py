@@ -426,7 +426,7 @@ class Graph(ShapedGraph):
         self.control_flow.put(node, self.control_flow.current)
         groups = {group for other in self._colocation for group in _colocation_groups(other)}
         if groups:
-            node.attrs[_COLOCATION_ATTR] = tuple(sorted(groups))
+            node.attrs = {**node.attrs, _COLOCATION_ATTR: tuple(sorted(groups))}
             for other in self._colocation:
                 node.device = other.device or node.device
 

@@ -99,12 +99,13 @@ class TaskGraphMaker:
         # What is fed may be fetched as well: the two must not take each other's value.
         edge = f"{'fetch' if is_send(end) else 'feed'}_{tensor}"
         key = str(RendezvousKey(device.name, device.incarnation, device.name, edge))
-        end.attrs.update(
-            tensor_name=edge.encode("utf-8", "surrogateescape"),
-            send_device=device.name.encode(),
-            send_device_incarnation=_signed(device.incarnation),
-            recv_device=device.name.encode(),
-        )
+        end.attrs = {
+            **end.attrs,
+            "tensor_name": edge.encode("utf-8", "surrogateescape"),
+            "send_device": device.name.encode(),
+            "send_device_incarnation": _signed(device.incarnation),
+            "recv_device": device.name.encode(),
+        }
         part = _part_of(device.name, graphs)
         (part.feed_keys if is_receive(end) else part.fetch_keys)[tensor] = key
 
