@@ -30,7 +30,20 @@ result that differs on purpose, and every op that is not supported.
 TensorFlow is the reference. The tests run each op on every backend and compare thousands of cases
 with TensorFlow's stored results (`tests/conformance`), and compare random graphs with it live
 (`tox -e oracle`). This page lists all differences that these tests accept. Any other difference
-fails a test.
+fails a test:
+
+```mermaid
+flowchart LR
+    case["an op with inputs and attrs,<br/>a graph, a session's calls"] --> here["result here"]
+    case --> there["result of TensorFlow"]
+    here --> equal{"equal?"}
+    there --> equal
+    equal -- yes --> passes["the test passes"]
+    equal -- "by rounding" --> rounding["listed under<br/>Differences by rounding"]
+    equal -- no --> reason{"is a reason<br/>recorded?"}
+    reason -- yes --> listed["listed by design,<br/>or under Other results"]
+    reason -- no --> fails["the test fails"]
+```
 
 ## Differences by design
 
