@@ -2,7 +2,7 @@
 
 XLA:CPU can compute products, convolutions and sums with YNNPACK or with its own code (Eigen for
 products and convolutions). By default it uses YNNPACK for all, which computes convolutions on one
-core. The measurements are in `docs/explanation/lowerings.md`.
+core. The measurements are in `docs/explanation/jax-kernels-on-cpu.md`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Gradients of convolutions where XLA's transposed convolutions are slow.
 
-The measurements are in `docs/explanation/lowerings.md`; `nn_conv_grad` chooses between these.
+`nn_conv_grad` chooses between these. The measurements are in
+`docs/explanation/jax-kernels-on-cpu.md`.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
 F(4x4, 3x3) makes a tile of 4 by 4 outputs with 36 products for each pair of channels instead of
 144, F(2x2, 3x3) a tile of 2 by 2 with 16 instead of 36. The overhead is sums over the tiles of the
 input and the output. Measured against XLA's own convolution: 1.7 to 2.5 times as fast from
-14x14x256 to 56x56x64 (`docs/explanation/lowerings.md`). The largest error is about ten times that
-of the direct sum for the larger tile (1e-5 of the largest output in float32), and equal to it for
-the smaller tile. An infinity or NaN in the input makes all outputs in its tiles NaN.
+14x14x256 to 56x56x64 (`docs/explanation/jax-kernels-on-cpu.md`). The largest error is about ten
+times that of the direct sum for the larger tile (1e-5 of the largest output in float32), and equal
+to it for the smaller tile. An infinity or NaN in the input makes all outputs in its tiles NaN.
 
 The algorithm: A. Lavin, S. Gray, "Fast algorithms for convolutional neural networks" (2015); points
 0, 1, -1, 2, -2.
