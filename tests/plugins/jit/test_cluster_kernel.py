@@ -97,6 +97,8 @@ def test_a_compiled_form_that_is_slower_is_dropped(monkeypatch: pytest.MonkeyPat
         (record,) = session.clusters[0].signatures
         assert record.tier == STRAIGHT_LINE
         assert record.reason.startswith("compiled it takes")
+        assert ", as straight-line code " in record.reason
+        assert ": straight-line code is used" in record.reason
         assert record.num_compiled < 20
 
 

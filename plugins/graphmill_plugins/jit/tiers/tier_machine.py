@@ -362,8 +362,10 @@ class TierMachine:
         record.straight_ns, record.compiled_ns = straight if has_straight else 0, compiled
         cause = f"compiled it takes {compiled / 1000:.1f} µs"
         if has_straight:
-            cause += f", interpreted {straight / 1000:.1f} µs"
-        if self._rules.keeps_slower or compiled <= straight:
+            cause += f", as straight-line code {straight / 1000:.1f} µs"
+        is_won = self._rules.keeps_slower or compiled <= straight
+        cause += f": {'the compiled program' if is_won else 'straight-line code'} is used"
+        if is_won:
             self._apply(signature, Event.WON, cause)
         elif not self._background.is_idle:
             self._apply(signature, Event.LOST_WHILE_COMPILING, cause)
