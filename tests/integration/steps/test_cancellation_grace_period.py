@@ -23,7 +23,7 @@ LATE = proto.RunOptions(timeout_in_ms=60_000)
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cancel_grace, "GRACE_PERIOD", 0.05)
+    monkeypatch.setattr(cancel_grace, "RUN_END_GRACE_SECONDS", 0.05)
 
 
 class Forgetful(Executor):
@@ -167,7 +167,7 @@ def test_executor_that_never_returns_is_abandoned(
     host: graphmill.Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Stuck, "release", threading.Event())
-    monkeypatch.setattr(abandonable_thread, "GRACE_SECONDS", 0.05)
+    monkeypatch.setattr(abandonable_thread, "RUN_ASYNC_GRACE_SECONDS", 0.05)
     graph = Graph()
     with graph.as_default():
         y = ops.math.neg(graph.placeholder("float32", [], name="x"))
@@ -184,7 +184,7 @@ def test_session_close_ends_step_of_hanging_executor_with_deadline(
     host: graphmill.Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Stuck, "release", threading.Event())
-    monkeypatch.setattr(abandonable_thread, "GRACE_SECONDS", 0.05)
+    monkeypatch.setattr(abandonable_thread, "RUN_ASYNC_GRACE_SECONDS", 0.05)
     graph = Graph()
     with graph.as_default():
         y = ops.math.neg(1.0)

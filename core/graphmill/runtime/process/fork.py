@@ -23,7 +23,7 @@ from graphmill.runtime.process import effects
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-GRACE_PERIOD: Final = 30.0
+MAX_FORK_DELAY_SECONDS: Final = 30.0
 """Seconds that a fork waits for operations that it must not interrupt."""
 
 
@@ -100,7 +100,7 @@ def watch_forks() -> bool:
 
 
 def _before() -> None:
-    _deferral.acquire(timeout=GRACE_PERIOD)
+    _deferral.acquire(timeout=MAX_FORK_DELAY_SECONDS)
     for begin, _ in _suspended:
         begin()
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import CodeType, FrameType
 
-GRACE_PERIOD: Final = 5.0
+THREAD_END_GRACE_SECONDS: Final = 5.0
 """Seconds that the shutdown waits for a thread to finish its step or compilation."""
 
 _BETWEEN_STEPS: Final = 0.05
@@ -73,10 +73,10 @@ class Shutdown:
         ]
         for thread, frame in busy:
             if self._computes(frame):
-                thread.join(GRACE_PERIOD)
+                thread.join(THREAD_END_GRACE_SECONDS)
         # A thread that has ended still has to destroy what libraries keep for it.
         while busy and (ended := self._next_ended()) is not None:
-            ended.join(GRACE_PERIOD)
+            ended.join(THREAD_END_GRACE_SECONDS)
 
     def _next_ended(self) -> threading.Thread | None:
         try:

@@ -145,7 +145,7 @@ def _suspend() -> None:
     global _is_suspended
     _is_suspended = True
     for variable in list(_held.values()):
-        if variable.lock.acquire(timeout=fork.GRACE_PERIOD):
+        if variable.lock.acquire(timeout=fork.MAX_FORK_DELAY_SECONDS):
             variable.lock.release()
 
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from graphmill.runtime.executor import Executor, ExecutorArgs
     from graphmill.runtime.steps.step_runner import StepRunner
 
-GRACE_PERIOD = 1.0
-"""Seconds between the cancellation and giving up; ending a cancelled run takes milliseconds."""
+RUN_END_GRACE_SECONDS = 1.0
+"""Seconds between the cancellation and giving up on `done`; ending a run takes milliseconds."""
 
 
 class CancellationGracePeriod:
@@ -78,7 +78,9 @@ class CancellationGracePeriod:
 
     def _wait(self) -> None:
         """Schedule the next check."""
-        self._timer = timer = threading.Timer(GRACE_PERIOD, self._runner.post, [self._look])
+        self._timer = timer = threading.Timer(
+            RUN_END_GRACE_SECONDS, self._runner.post, [self._look]
+        )
         timer.daemon = True
         timer.start()
         if self._has_ended:
@@ -99,7 +101,7 @@ class CancellationGracePeriod:
         count = self._args.num_awaited
         kernels = f", or {count} kernels have not ended" if count else ""
         why = f"`done` was not called{kernels}"
-        return not_ended(self._args, self._executors, GRACE_PERIOD, why)
+        return not_ended(self._args, self._executors, RUN_END_GRACE_SECONDS, why)
 
 
 def not_ended(

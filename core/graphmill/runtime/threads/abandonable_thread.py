@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     StepEvent = Literal["ended", "cancelled"]
 
-GRACE_SECONDS: Final = 10.0
-"""Seconds between the cancellation and giving up; a running kernel may need some of them."""
+RUN_ASYNC_GRACE_SECONDS: Final = 10.0
+"""Seconds between the cancellation and giving up on `run_async`, in which a kernel may run."""
 
 
 def run_in_abandonable_thread(
@@ -63,10 +63,10 @@ def run_in_abandonable_thread(
     threading.Thread(target=drive, daemon=True, name=f"graphmill-step-{args.step_id}").start()
     try:
         if (cancellation is not None and token is None) or _next(events) == "cancelled":
-            events.get(timeout=GRACE_SECONDS)
+            events.get(timeout=RUN_ASYNC_GRACE_SECONDS)
     except Empty:
         raise cancel_grace.not_ended(
-            args, executors, GRACE_SECONDS, "`run_async` has not returned"
+            args, executors, RUN_ASYNC_GRACE_SECONDS, "`run_async` has not returned"
         ) from None
     finally:
         if cancellation is not None:

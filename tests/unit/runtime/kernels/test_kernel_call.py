@@ -66,7 +66,7 @@ def test_call_and_wait_refuses_a_second_done() -> None:
 
 
 def test_call_and_wait_ends_after_the_grace_period(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cancel_grace, "GRACE_PERIOD", 0.01)
+    monkeypatch.setattr(cancel_grace, "RUN_END_GRACE_SECONDS", 0.01)
     manager = CancellationManager()
     manager.start_cancel(REASON)
     with pytest.raises(errors.DeadlineExceededError, match=r"too late; 0\.01 s later a kernel had"):
