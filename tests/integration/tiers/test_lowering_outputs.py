@@ -10,6 +10,7 @@ import pytest
 import graphmill
 from graphmill.errors import InternalError
 from graphmill.ops import math
+from graphmill.registry import PluginWarning
 from graphmill.runtime.checks.validation import VALIDATE_VARIABLE
 from graphmill.runtime.kernels.kernel import kernel
 from graphmill.testing.fakes.third_party_plugin import ThirdPartyPlugin, float_op
@@ -100,13 +101,18 @@ def test_output_mismatch_is_an_error_in_validation_mode(
 
 
 @pytest.mark.parametrize("fault", sorted(set(FAULTS) - {"shape"}))
-def test_other_outputs_are_interpreted_otherwise(
+def test_other_outputs_are_interpreted_with_a_warning_otherwise(
     fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv(VALIDATE_VARIABLE, raising=False)
     outputs, lowering, _ = FAULTS[fault]
     host = graphmill.Host(plugins=[plugin(outputs, lowering)])
-    with session(host, "eager") as made:
+    with (
+        session(host, "eager") as made,
+        pytest.warns(
+            PluginWarning, match=f"its lowering {__name__}.{lowering.__name__} of .* returns"
+        ),
+    ):
         assert made.run("y:0", {"x:0": [1.0, 2.0]}).tolist() == [4, 8]
 
 

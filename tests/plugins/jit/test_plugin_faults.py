@@ -65,10 +65,13 @@ class OnlyNumPy:
         return double
 
 
-def session(
+def faulty_session(
     error: BaseException, make_host: Any, mode: str, part: str = "kernel"
 ) -> graphmill.Session:
-    host = make_host(OnlyNumPy(error, part))
+    return session(make_host(OnlyNumPy(error, part)), mode)
+
+
+def session(host: Any, mode: str) -> graphmill.Session:
     graph = graphmill.Graph(host.ops)
     with graph.as_default():
         x = graph.placeholder("float32", [None], name="x")
@@ -102,7 +105,7 @@ def signatures(made: graphmill.Session) -> list[Any]:
 def test_kernel_failing_to_trace_leaves_steps_interpreted(
     mode: str, error: Exception, make_host: Any
 ) -> None:
-    with session(error, make_host, mode) as made:
+    with faulty_session(error, make_host, mode) as made:
         with pytest.warns(PluginWarning, match="my own bug") as warnings:
             run_two_signatures(made)
         first, second = signatures(made)
@@ -181,7 +184,7 @@ class Sums:
 def test_a_lowering_or_check_that_raises_leaves_steps_interpreted(
     part: str, mode: str, make_host: Any
 ) -> None:
-    with session(LookupError("my own bug"), make_host, mode, part) as made:
+    with faulty_session(LookupError("my own bug"), make_host, mode, part) as made:
         with pytest.warns(PluginWarning, match="OnlyNumPy.*my own bug"):
             run(made, 8)
         (record,) = signatures(made)
@@ -189,9 +192,50 @@ def test_a_lowering_or_check_that_raises_leaves_steps_interpreted(
     assert "LookupError: my own bug" in record.reason
 
 
+class WrongResult(OnlyNumPy):
+    """A plugin whose lowering returns `result` of `jax.numpy` and x."""
+
+    def __init__(self, result: Any) -> None:
+        super().__init__(LookupError(), "nothing")
+        self._result = result
+
+    @graphmill.hookimpl
+    def graphmill_register_lowerings(self, lowerings: Any) -> None:
+        @lowering("Faulty>Double")
+        def wrongly_doubled(trace: Any, x: Any) -> Any:
+            return self._result(trace.xp, x)
+
+        lowerings.add(wrongly_doubled)
+
+
+@pytest.mark.parametrize(
+    ("result", "text"),
+    [
+        (lambda xp, x: (x + x).astype(xp.float16), "float16, expected float32"),
+        (lambda xp, x: (x, x), "2 outputs, expected 1 outputs"),
+        (lambda xp, x: None, "a NoneType, expected a tensor"),
+    ],
+    ids=["dtype", "count", "type"],
+)
+@pytest.mark.parametrize("mode", ["tiered", "eager"])
+def test_a_lowering_that_returns_another_type_is_a_fault_of_its_plugin(
+    mode: str, result: Any, text: str, make_host: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VALIDATE_VARIABLE, "0")  # else it is an error
+    with session(make_host(WrongResult(result)), mode) as made:
+        with pytest.warns(PluginWarning, match="wrongly_doubled.* returns") as warnings:
+            run_two_signatures(made)
+        records = signatures(made)
+    assert len([one for one in warnings if one.category is PluginWarning]) == 1
+    for record in records:
+        assert record.state == "compiler failed"
+        assert "doubled (Faulty>Double): its lowering " in record.reason
+        assert text in record.reason
+
+
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(3)], ids=repr)
 def test_interrupt_during_tracing_reaches_the_caller(error: BaseException, make_host: Any) -> None:
-    with session(error, make_host, "eager") as made:
+    with faulty_session(error, make_host, "eager") as made:
         with pytest.raises(type(error)):
             made.run("y:0", {"x:0": [1.0]})
         run(made, 1, size=1)  # it is not tried again

@@ -16,7 +16,8 @@ from graphmill.spi.passes import effects_of
 from graphmill_plugins._jax import jax_module
 from graphmill_plugins.jit.ir.errors import NotTraceable, WrongOutputsError
 from graphmill_plugins.jit.tracing.static_values import is_static
-from graphmill_plugins.jit.tracing.traced_kernels import called, gives_several
+from graphmill_plugins.jit.tracing.traced_kernels import called
+from graphmill_plugins.jit.tracing.traced_outputs import gives_several
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

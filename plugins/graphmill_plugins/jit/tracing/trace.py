@@ -28,7 +28,7 @@ from graphmill_plugins._jax import jax_module
 from graphmill_plugins.jit.analysis.trip_count import pass_through, trip_count_of
 from graphmill_plugins.jit.ir.errors import NeedsStatic, NotTraceable, ShapesChange
 from graphmill_plugins.jit.ir.handles import HANDLE_TYPES, VARIANT, was_switch
-from graphmill_plugins.jit.ir.pytrees import flatten, is_array
+from graphmill_plugins.jit.ir.pytrees import flatten
 from graphmill_plugins.jit.ir.traced_variable import TracedVariable
 from graphmill_plugins.jit.tracing.conditionals import trace_cond
 from graphmill_plugins.jit.tracing.declared_outputs import DeclaredOutputs
@@ -39,7 +39,7 @@ from graphmill_plugins.jit.tracing.list_size import Counts
 from graphmill_plugins.jit.tracing.loops import trace_while
 from graphmill_plugins.jit.tracing.node_trace import NodeTrace
 from graphmill_plugins.jit.tracing.offsets import Offsets
-from graphmill_plugins.jit.tracing.pytrees import is_pytree, leaves_of
+from graphmill_plugins.jit.tracing.pytrees import leaves_of
 from graphmill_plugins.jit.tracing.row_checks import require_rows_in_range, value_with_rows
 from graphmill_plugins.jit.tracing.static_values import GUARD, is_static
 from graphmill_plugins.jit.tracing.traced_kernels import (
@@ -47,9 +47,9 @@ from graphmill_plugins.jit.tracing.traced_kernels import (
     called,
     called_with,
     missing_static,
-    outputs_of,
     positions_of,
 )
+from graphmill_plugins.jit.tracing.traced_outputs import Origin, check_type, outputs_of
 from graphmill_plugins.jit.tracing.unique_lowering import DistinctRows
 from graphmill_plugins.jit.tracing.unroll import unrolled
 from graphmill_plugins.jit.tracing.values import Absent, is_array_value
@@ -57,7 +57,6 @@ from graphmill_plugins.jit.tracing.values import Absent, is_array_value
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from graphmill.dtypes import DType
     from graphmill.spi import FuncAttr, Graph, Node, OpKernel
     from graphmill.spi.graphs import CalledFunction, FunctionBody
     from graphmill_plugins._constants import Marks
@@ -194,13 +193,13 @@ class Tracer:
             trace.check_static(static, "its size and shape must be constant at compile time")
         self._check(node, choice, inputs, state, "inputs")
         result = self._kernels.lowered(node, [trace, *inputs])
-        source = f"the lowering {choice.lowering.source}"
-        self._declared.check(node, source, inputs, result)
-        outputs = outputs_of(node, result, source)
+        origin = self._kernels.origin_of_lowering(node)
+        self._declared.check(node, f"the {origin.name}", inputs, result)
+        outputs = outputs_of(node, result, origin)
         self._check(node, choice, list(outputs), state, "results")
         for value, expected in zip(outputs, node.output_types, strict=True):
             if not isinstance(value, (Absent, TracedVariable)):
-                _check_type(value, expected)
+                check_type(value, expected, origin)
         return outputs
 
     def _check(
@@ -249,10 +248,10 @@ class Tracer:
             result = called(kernel, inputs)
         else:
             result, state[variable] = called_with(kernel, inputs, state[variable])
-        source = f"the kernel {definition.source}"
         if definition.backend is not None:
-            self._declared.check(node, f"{source}, backend={definition.backend!r},", inputs, result)
-        outputs = self._typed(node, outputs_of(node, result, source))
+            source = f"the kernel {definition.source}, backend={definition.backend!r},"
+            self._declared.check(node, source, inputs, result)
+        outputs = _typed_outputs(node, result, Origin.of_kernel(kernel))
         # After the kernel, because it rejects shapes that the checks do not support.
         if node not in self.rows:  # values of a deduplication pattern need no check
             self._check(node, choice, inputs, state, "inputs")
@@ -270,19 +269,10 @@ class Tracer:
         definition = kernel.definition
         if definition.stateful or definition.effects or effects_of(node.op_def):
             return None
-        source = f"the kernel {definition.source}"
-        outputs = outputs_of(node, called(kernel, inputs), source)
+        outputs = _typed_outputs(node, called(kernel, inputs), Origin.of_kernel(kernel))
         leaves = [leaf for value in outputs for leaf in leaves_of(value)]
         if sum(np.asarray(leaf).nbytes for leaf in leaves) > _MAX_FOLDED_BYTES:
             return None
-        return self._typed(node, outputs)
-
-    @staticmethod
-    def _typed(node: Node, outputs: tuple[Any, ...]) -> tuple[Any, ...]:
-        for value, expected in zip(outputs, node.output_types, strict=True):
-            if expected.base_dtype.name == VARIANT:
-                flatten(value)  # raises if it is not a pytree
-            _check_type(value, expected)
         return outputs
 
     # State
@@ -312,7 +302,7 @@ class Tracer:
         for key, variable in variables.items():
             state[key] = variable.value
         handles: dict[int, TracedVariable] = {id(v): key for key, v in variables.items()}
-        outputs = outputs_of(node, result, f"the kernel {kernel.definition.source}")
+        outputs = outputs_of(node, result, Origin.of_kernel(kernel))
         return tuple(handles.get(id(value), value) for value in outputs)
 
     def _require_distinct_rows(self, node: Node, inputs: list[Any], state: State) -> None:
@@ -428,24 +418,14 @@ class Tracer:
         return tuple(results)
 
 
-def _check_type(value: Any, expected: DType) -> None:
-    """Check that an output is an array of the expected dtype, or a variant of arrays.
-
-    Raises:
-        NotTraceable: it is not.
-    """
-    if expected.base_dtype.name in HANDLE_TYPES:
-        if is_pytree(value) and not is_array_value(value):
-            kinds = sorted({type(one).__name__ for one in leaves_of(value) if not is_array(one)})
-            raise NotTraceable(
-                f"it returns a {type(value).__name__} with leaves that are not arrays, but "
-                f"{', '.join(kinds)}"
-            )
-        return
-    if not hasattr(value, "dtype"):
-        raise NotTraceable(f"it returns a {type(value).__name__}, expected a tensor")
-    if value.dtype != expected.base_dtype.as_numpy_dtype:
-        raise NotTraceable(f"it returns {as_dtype(value.dtype).name}, expected {expected.name}")
+def _typed_outputs(node: Node, result: Any, origin: Origin) -> tuple[Any, ...]:
+    """Return the result of a kernel as outputs of the dtypes that its node declares."""
+    outputs = outputs_of(node, result, origin)
+    for value, expected in zip(outputs, node.output_types, strict=True):
+        if expected.base_dtype.name == VARIANT:
+            flatten(value)  # raises if it is not a pytree
+        check_type(value, expected, origin)
+    return outputs
 
 
 def _update(state: State, after: State) -> None:

@@ -13,9 +13,9 @@ from graphmill.spi.compilers import KernelChoice, wanted_attrs
 from graphmill.spi.passes import bind_node
 from graphmill_plugins._jax import jax_module
 from graphmill_plugins.jit.ir.errors import KernelFault, NotTraceable, WrongOutputsError
-from graphmill_plugins.jit.ir.handles import VARIANT
 from graphmill_plugins.jit.ir.lowering_choices import BACKEND, LoweringChoice
 from graphmill_plugins.jit.tracing.static_values import is_static
+from graphmill_plugins.jit.tracing.traced_outputs import Origin
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -95,6 +95,11 @@ class TracedKernels:
         if function is None:
             function = self._functions[node] = self._function(node)
         return called(function, inputs)
+
+    def origin_of_lowering(self, node: Node) -> Origin:
+        """Return the origin of the outputs of a node's lowering."""
+        kernel = self._functions[node]
+        return Origin(f"lowering {kernel.definition.source}", kernel.owner, is_for_compiler=True)
 
     def _function(self, node: Node) -> OpKernel:
         lowering = self.choice(node).lowering
@@ -191,30 +196,6 @@ def called_with(kernel: OpKernel, inputs: list[Any], value: Any) -> tuple[Any, A
 
 def _first_line(error: Exception) -> str:
     return str(error).partition("\n")[0]
-
-
-def outputs_of(node: Node, result: Any, source: str) -> tuple[Any, ...]:
-    """Return the result of a kernel or lowering as a tuple of its node's outputs.
-
-    Raises:
-        NotTraceable: it returned another number of outputs.
-    """
-    count = node.num_outputs
-    is_several = gives_several(node, result)
-    if count == 1 and not is_several:
-        return (result,)
-    if not count:
-        return ()
-    if count == 1 or not is_several or len(result) != count:
-        actual = f"{len(result)} outputs" if is_several else f"a {type(result).__name__}"
-        raise NotTraceable(f"{source} returned {actual}, expected {count} outputs")
-    return tuple(result)
-
-
-def gives_several(node: Node, result: Any) -> bool:
-    """Return whether a result is a sequence of outputs, not one variant that is a tuple."""
-    is_variant = node.num_outputs == 1 and node.output_types[0].base_dtype.name == VARIANT
-    return isinstance(result, (tuple, list)) and not is_variant
 
 
 def missing_static(node: Node, definition: KernelDef, inputs: list[Any]) -> list[int]:
