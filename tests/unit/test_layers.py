@@ -158,33 +158,20 @@ def test_every_part_of_core_has_a_layer() -> None:
 
 
 INTERNAL = {"distribution", "lazy_exports", "templates", "tensorflow_names", "__init__", "__main__"}
-"""Parts that the pages about the layers leave out."""
+"""Parts that the page about the layers leaves out."""
 
 
-def documented_layers(page: str, row: str) -> dict[str, int]:
-    """Return the layer of each package that a page lists.
+LAYER_ROW = re.compile(r"^ (\d)  ((?:[a-z_ ]+\n    )*[a-z_]+(?:  [a-z_]+)*)   ", re.MULTILINE)
+"""A row of the page's list with its continuation lines: the number and the packages."""
 
-    Args:
-        page: the page, below `docs/explanation`.
-        row: matches a row and its continuation lines; its groups are the number and the packages.
-    """
-    text = (ROOT / "docs" / "explanation" / page).read_text(encoding="utf-8")
-    return {
+
+def test_page_lists_the_layers() -> None:
+    text = (ROOT / "docs" / "explanation" / "organisation.md").read_text(encoding="utf-8")
+    documented = {
         part: int(number)
-        for number, parts in re.findall(row, text, re.MULTILINE)
+        for number, parts in LAYER_ROW.findall(text)
         for part in re.findall(r"[a-z_]{3,}", parts)
     }
-
-
-@pytest.mark.parametrize(
-    ("page", "row"),
-    [
-        ("organisation.md", r"^ (\d)  ((?:[a-z_ ]+\n    )*[a-z_]+(?:  [a-z_]+)*)   "),
-        ("architecture.md", r"^\| (\d) \| ((?:`[a-z_]+` ?)+)\|"),
-    ],
-)
-def test_pages_list_the_layers(page: str, row: str) -> None:
-    documented = documented_layers(page, row)
     assert {part: layer for part, layer in LAYER_OF.items() if part not in INTERNAL} == documented
 
 
