@@ -107,8 +107,9 @@ def run(
         overwrite: whether files of an earlier run are replaced.
         stdin_format: what standard input holds: csv, jsonl, txt, tfrecord, or paths of files.
         progress: is called after each step.
-        on_note: is called with notes, such as on columns that no input takes, and with a line for
-            each row that fails.
+        on_note: is called with notes, such as on columns that no input takes or how pixels are
+            scaled, and with a line for each row that fails; by default the logger
+            `graphmill.batch` logs them as warnings.
         host: the host to run on; by default that of this process.
         options: `batch_size` (32), `keep_going`, `timeout`, `queue_runners`, `columns`,
             `whole_files`, `resize`, `pixels`, `signature`, `tags`, `fetches`, `device`, `executor`,
@@ -170,7 +171,8 @@ def predict(
         rows: values from Python: mappings by input, or values of the only input.
         each: files with rows, instead of `rows`; as for `run`.
         inputs: inputs that have the same value for all rows, as the model takes them.
-        on_note: is called with notes, such as on columns that no input takes.
+        on_note: is called with notes, such as on columns that no input takes or how pixels are
+            scaled; by default the logger `graphmill.batch` logs them as warnings.
         host: the host to run on; by default that of this process.
         options: as for `run`; with `keep_going=True` a row that fails has an `error`.
 
@@ -185,7 +187,7 @@ def predict(
     sources = [] if each is None else find_sources(files.as_path(item) for item in _listed(each))
     loaded = load(settings, _host(host))
     with loaded.session, queue_runners_running(loaded, is_on=settings.queue_runners):
-        prepared = prepare(settings, loaded, constants, on_note or (lambda _: None))
+        prepared = prepare(settings, loaded, constants, on_note or _log_note)
         read = prepared.reader.values(rows) if rows is not None else prepared.reader.read(sources)
         for result in prepared.runner.results(read):
             yield from _predictions(result)
@@ -208,7 +210,7 @@ class _Follower:
         self._resumed_rows = resumed_rows
         self._clock = clock
         self._progress = progress or (lambda _: None)
-        self._on_note = on_note or (lambda _: None)
+        self._on_note = on_note or _log_note
         self._rows = resumed_rows
         self._failures = 0
         self._notes: set[str] = set()
@@ -261,6 +263,13 @@ def _run_here(
         prepared = prepare(settings, model, constants, follower.note)
         share = Share(0, 1, settings.batch_size, store.done())
         run_share(prepared, sources, share, store, follower.result)
+
+
+def _log_note(text: str) -> None:
+    """Log a note for which the caller has given no function."""
+    import logging  # here: most runs have no notes
+
+    logging.getLogger("graphmill.batch").warning("%s", text)
 
 
 def _predictions(result: BatchResult) -> Iterator[Prediction]:

@@ -43,6 +43,16 @@ def products(tmp_path: Path) -> str:
 
 
 @pytest.fixture
+def pictures(tmp_path: Path) -> str:
+    """A model of grey pictures of 2 x 2 pixels: the sum of their pixels."""
+    graph = graphmill.Graph()
+    with graph.as_default():
+        image = graph.placeholder("float32", [None, 2, 2, 1], name="image")
+        ops.math.sum(image, [1, 2, 3], name="whole")
+    return _write(graph, tmp_path / "pictures.pb")
+
+
+@pytest.fixture
 def texts(tmp_path: Path) -> str:
     """A model of texts in a column: their length, and the text again."""
     graph = graphmill.Graph()

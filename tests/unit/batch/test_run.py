@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import logging
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -71,6 +72,20 @@ def test_old_name_of_the_argument_for_notes_warns_and_works(products: str, tmp_p
     with pytest.warns(DeprecationWarning, match="'tell' is now 'on_note'"):
         list(batch.predict(products, each=path, **options))  # type: ignore[arg-type]
     assert notes == [f"{path}: no input takes these columns: id"] * 2
+
+
+def test_notes_without_a_function_are_logged(
+    pictures: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    image = pytest.importorskip("PIL.Image")
+    paths = [tmp_path / "black.png", tmp_path / "white.png"]
+    for path, colour in zip(paths, (0, 255), strict=True):
+        image.new("L", (2, 2), colour).save(path)
+    assert [p.outputs["whole:0"] for p in batch.predict(pictures, each=paths)] == [0, 4]
+    batch.run(pictures, paths, tmp_path / "out.csv")
+    batch.run(pictures, paths, tmp_path / "more.csv", on_note=lambda _: None)
+    text = "the pixels of images are scaled to 0..1; --pixels (pixels=) chooses 0..255 or -1..1"
+    assert caplog.record_tuples == [("graphmill.batch", logging.WARNING, text)] * 2
 
 
 def test_chosen_columns_feed_the_only_input(sums: str, tmp_path: Path) -> None:

@@ -114,7 +114,7 @@ def _scaled(image: Array, source: Source, spec: InputSpec, options: ImageOptions
         return image.astype(target.as_numpy_dtype)
     name = options.pixels or _DEFAULT_RANGE
     if options.on_note is not None:
-        others = "" if options.pixels else "; --pixels chooses 0..255 or -1..1"
+        others = "" if options.pixels else "; --pixels (pixels=) chooses 0..255 or -1..1"
         options.on_note(f"the pixels of {source.text} are scaled to {name}{others}")
     low, high = PIXEL_RANGES[name]
     scale = (high - low) / white

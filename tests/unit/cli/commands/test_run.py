@@ -44,7 +44,7 @@ def test_saved_model_classifies_a_picture(graphmill_cli: Cli, saved: str, seven:
     assert outcome.code == 0
     path = seven.removeprefix("image=@")
     scaled = f"graphmill: the pixels of {path} are scaled to 0..1"
-    assert f"{scaled}; --pixels chooses 0..255 or -1..1\n" in outcome.err
+    assert f"{scaled}; --pixels (pixels=) chooses 0..255 or -1..1\n" in outcome.err
     assert lines[first][0] == "7"
     assert float(lines[first][1]) > 0.9
     assert ["[7]"] in lines
