@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from graphmill.cli.model.loaded_model import LoadedModel
+    from graphmill.cli.model.summary import Port
     from graphmill.plugin.host import Host
 
 
@@ -111,7 +112,7 @@ def prepare(
         settings: how rows are read and run.
         model: the model.
         constants: the inputs that are the same for all rows, as the model takes them.
-        on_note: is called with notes, each once.
+        on_note: is called with notes, each once, such as on inputs that keep their default.
 
     Raises:
         OpError: `constants` has an input that the model has not, or leaves none for the rows.
@@ -119,7 +120,8 @@ def prepare(
     typed = model.named({source[0]: Source(*source) for source in settings.sources})
     fixed = {*constants, *typed}
     model.ports({*model.inputs, *fixed})
-    specs = {name: port.spec() for name, port in model.inputs.items() if name not in fixed}
+    open_ports = {name: port for name, port in model.inputs.items() if name not in fixed}
+    specs = {name: port.spec() for name, port in open_ports.items() if not _keeps_default(port)}
     if not specs:
         error = InvalidArgumentError(f"{model.name} has no input that rows could feed")
         error.add_note("the values of inputs on the command line are the same for all rows")
@@ -130,6 +132,11 @@ def prepare(
         if text not in notes:
             notes.add(text)
             on_note(text)
+
+    for name in sorted((open_ports.keys() - specs.keys()) & model.needed_inputs().keys()):
+        note_once(
+            f"input {name!r} keeps its default; {name}=VALUE (inputs=) gives all rows another"
+        )
 
     def note_pixels(text: str) -> None:
         # The text names the image; all images of a run are scaled alike.
@@ -153,6 +160,11 @@ def prepare(
         keep_going=settings.keep_going,
     )
     return Prepared(runner, reader)
+
+
+def _keeps_default(port: Port) -> bool:
+    """Return whether an input has a default, and no known batch dimension for rows."""
+    return port.has_default and not port.shape
 
 
 def threads_of_a_job(jobs: int) -> int:

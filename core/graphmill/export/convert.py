@@ -5,16 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from graphmill import files
-from graphmill.errors import InvalidArgumentError
+from graphmill.errors import InvalidArgumentError, NotFoundError, suggest
 from graphmill.export.export_graph import export_graph
-from graphmill.graph.algorithms import ancestors
-from graphmill.graph.node import find_tensor
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from graphmill.graph.graph import Graph
+    from graphmill.cli.model.loaded_model import LoadedModel
     from graphmill.graph.tensor import Tensor
     from graphmill.plugin.host import Host
     from graphmill.proto import ConfigProto
@@ -57,6 +55,7 @@ def convert_model(
     signature: str | None = None,
     tags: str | None = None,
     fetches: Sequence[str] = (),
+    inputs: Sequence[str] = (),
     host: Host | None = None,
     config: ConfigProto | None = None,
     **options: Any,
@@ -67,6 +66,8 @@ def convert_model(
         model: the path of the model.
         target: the name of an exporter.
         signature, tags, fetches: as for `graphmill run`.
+        inputs: inputs that have a default and are to be inputs of the result all the same. The
+            others keep their default, unless all inputs have one or a signature names them.
         host: where the exporter comes from; by default the installed plugins.
         config: configures the session that loads the model, such as what it may do (`allow`).
         options: the exporter's options.
@@ -83,26 +84,33 @@ def convert_model(
     with loaded.session:
         if not loaded.outputs:
             raise InvalidArgumentError(f"{path} has no outputs; name tensors with fetches")
-        inputs = {name: port.tensor for name, port in loaded.inputs.items()}
-        if not loaded.is_closed:
-            inputs = needed_inputs(loaded.session.graph, inputs, loaded.outputs.values())
-        return convert(loaded.session, target, inputs, loaded.outputs, **options)
+        return convert(
+            loaded.session, target, inputs_of_model(loaded, inputs), loaded.outputs, **options
+        )
 
 
-def needed_inputs(
-    graph: Graph, inputs: Mapping[str, str], outputs: Iterable[str]
-) -> dict[str, str]:
-    """Return the inputs that some outputs depend on; all are tensors by the names of inputs.
+def inputs_of_model(loaded: LoadedModel, chosen: Sequence[str] = ()) -> dict[str, str]:
+    """Return the tensors to feed by the names of inputs: those of the signature, if there is one.
+
+    Else these are the inputs that the outputs depend on. Those with a default are left out, unless
+    all have one.
+
+    Args:
+        loaded: the model.
+        chosen: inputs that are not left out.
 
     Raises:
-        NotFoundError: a tensor does not exist; the message names near matches.
+        NotFoundError: a tensor or chosen input does not exist; the message names near matches.
     """
-    needed = ancestors([find_tensor(graph, name, "fetch")[0] for name in outputs])
-    return {
-        name: tensor
-        for name, tensor in inputs.items()
-        if find_tensor(graph, tensor, "feed")[0] in needed
-    }
+    unknown = [name for name in chosen if name not in loaded.inputs]
+    if unknown:
+        raise NotFoundError(
+            f"{loaded.name} has no input {unknown[0]!r}{suggest(unknown[0], loaded.inputs)}"
+        )
+    inputs = loaded.needed_inputs()
+    if not loaded.is_closed and not all(port.has_default for port in inputs.values()):
+        inputs = {n: port for n, port in inputs.items() if n in chosen or not port.has_default}
+    return {name: port.tensor for name, port in inputs.items()}
 
 
 def _names(tensors: Mapping[str, str | Tensor]) -> dict[str, str]:

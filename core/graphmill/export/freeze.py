@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from graphmill import files, proto
 from graphmill.errors import InvalidArgumentError, UnimplementedError
 from graphmill.export.constant_handles import ConstantHandles
-from graphmill.export.convert import needed_inputs
+from graphmill.export.convert import inputs_of_model
 from graphmill.export.filled_tables import fill_table
 from graphmill.export.frozen_model import FrozenModel
 from graphmill.export.state_values import table_contents, variable_name, variable_values
@@ -76,6 +76,7 @@ def freeze_model(
     signature: str | None = None,
     tags: str | None = None,
     fetches: Sequence[str] = (),
+    inputs: Sequence[str] = (),
     host: Host | None = None,
     config: ConfigProto | None = None,
 ) -> FrozenModel:
@@ -86,6 +87,8 @@ def freeze_model(
         signature: the key of the signature to keep; by default all.
         tags: the tags of a SavedModel's MetaGraph, separated by commas.
         fetches: tensors to compute instead of signatures' outputs.
+        inputs: inputs that have a default and are to be in the signature all the same, as for
+            `convert_model`.
         host: where ops and kernels come from; by default the installed plugins.
         config: configures the session that loads the model, such as what it may do (`allow`).
 
@@ -106,12 +109,9 @@ def freeze_model(
     with loaded.session:
         if not loaded.outputs:
             raise InvalidArgumentError(f"{path} has no outputs; name tensors with fetches")
-        inputs = {name: port.tensor for name, port in loaded.inputs.items()}
-        if not loaded.is_closed:
-            inputs = needed_inputs(loaded.session.graph, inputs, loaded.outputs.values())
         # A signature's keys are names of arguments, which have no colon.
         outputs = {name.removesuffix(":0"): name for name in loaded.outputs.values()}
-        return freeze(loaded.session, inputs, outputs)
+        return freeze(loaded.session, inputs_of_model(loaded, inputs), outputs)
 
 
 def _freeze_saved_model(

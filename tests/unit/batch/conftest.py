@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 
 import graphmill
@@ -40,6 +41,18 @@ def products(tmp_path: Path) -> str:
         product = ops.math.mul(a, ops.array.reshape(b, [-1]))
         ops.math.mul(product, factor, name="product")
     return _write(graph, tmp_path / "products.pb")
+
+
+@pytest.fixture
+def scaled(tmp_path: Path) -> str:
+    """A model of a number in each row, and a factor with a default."""
+    graph = graphmill.Graph()
+    with graph.as_default():
+        x = graph.placeholder("float32", [None], name="x")
+        factor = ops.array.placeholder_with_default(np.float32(2), shape=[], name="factor")
+        ops.array.placeholder_with_default(np.float32(2), shape=[], name="unused")
+        ops.math.mul(x, factor, name="product")
+    return _write(graph, tmp_path / "scaled.pb")
 
 
 @pytest.fixture

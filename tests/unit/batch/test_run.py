@@ -88,6 +88,20 @@ def test_notes_without_a_function_are_logged(
     assert caplog.record_tuples == [("graphmill.batch", logging.WARNING, text)] * 2
 
 
+def test_inputs_keep_their_defaults(scaled: str, tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("x\n1\n2\n")
+    notes: list[str] = []
+    fetches = ("product:0",)
+    found = batch.predict(scaled, each=path, on_note=notes.append, fetches=fetches)
+    assert [row.outputs["product:0"] for row in found] == [2, 4]
+    expected = "input 'factor' keeps its default; factor=VALUE (inputs=) gives all rows another"
+    assert notes == [expected]
+    report = batch.run(scaled, path, tmp_path / "out.csv", inputs={"factor": np.float32(3)})
+    assert report.rows == 2
+    assert [row["product:0"] for row in rows_of(tmp_path / "out.csv")] == ["3.0", "6.0"]
+
+
 def test_chosen_columns_feed_the_only_input(sums: str, tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     path.write_text("id,p,q,r\n7,1,2,3\n")

@@ -48,6 +48,48 @@ def test_only_needed_inputs_are_frozen(training: str) -> None:
     assert not {node.name for node in frozen.graph_def.node} & {"label", "loss", "save/Const"}
 
 
+@pytest.fixture
+def dropout(tmp_path: Path) -> str:
+    """Return the path of a GraphDef with an input that has a default."""
+    graph = graphmill.Graph()
+    with graph.as_default():
+        x = graph.placeholder("float32", [None], name="x")
+        keep = ops.array.placeholder_with_default(np.float32(2), shape=[], name="keep_prob")
+        ops.math.mul(x, keep, name="y")
+    path = tmp_path / "dropout.pb"
+    path.write_bytes(graph.as_graph_def().SerializeToString())
+    return str(path)
+
+
+@pytest.mark.parametrize(("inputs", "expected"), [((), ["x"]), (["keep_prob"], ["keep_prob", "x"])])
+def test_inputs_with_defaults_are_exported_if_named(
+    dropout: str, tmp_path: Path, inputs: list[str], expected: list[str]
+) -> None:
+    (folder,) = convert_model(dropout, "saved_model", inputs=inputs).save(tmp_path / "model")
+    frozen = freeze_model(dropout, inputs=inputs).save(tmp_path / "frozen")
+    feeds = {name: np.float32(3) if name == "keep_prob" else [1, 2] for name in expected}
+    for path in (folder, frozen):
+        with graphmill.saved_model.load(path) as model:
+            signature = model.signatures["serving_default"]
+            assert sorted(signature.inputs) == expected
+            factor = 3 if inputs else 2
+            assert signature(**feeds)["y"].tolist() == [factor, 2 * factor]
+
+
+def test_unknown_input_is_named(dropout: str) -> None:
+    with pytest.raises(errors.NotFoundError, match="no input 'keep'; did you mean 'keep_prob'"):
+        convert_model(dropout, "saved_model", inputs=["keep"])
+
+
+def test_inputs_are_exported_if_all_have_defaults(tmp_path: Path) -> None:
+    graph = graphmill.Graph()
+    with graph.as_default():
+        x = ops.array.placeholder_with_default(np.float32(2), shape=[], name="x")
+        ops.math.neg(x, name="y")
+    (tmp_path / "m.pb").write_bytes(graph.as_graph_def().SerializeToString())
+    assert list(freeze_model(tmp_path / "m.pb").signatures["serving_default"].inputs) == ["x"]
+
+
 def test_unknown_fetch_is_named(training: str) -> None:
     with pytest.raises(errors.NotFoundError, match=r"'lss' does not exist.*did you mean 'loss'"):
         freeze_model(training, fetches=["lss"])

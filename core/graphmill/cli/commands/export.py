@@ -49,6 +49,13 @@ from graphmill.errors import AlreadyExistsError, InvalidArgumentError, Unimpleme
     help="The maximum trip count of loops whose trip count is unknown; gives them gradients.",
 )
 @click.option("--fetch", "fetches", multiple=True, help="Export this tensor instead, such as x:0.")
+@click.option(
+    "--input",
+    "inputs",
+    multiple=True,
+    metavar="NAME",
+    help="Also make this input one of the result, though it has a default; may be repeated.",
+)
 @allow_option
 @trust_option
 @tags_option
@@ -66,6 +73,7 @@ def export(
     platforms: tuple[str, ...],
     max_iterations: int | None,
     fetches: tuple[str, ...],
+    inputs: tuple[str, ...],
     allow: tuple[str, ...],
     trust: bool,
     tags: str | None,
@@ -97,6 +105,7 @@ def export(
             signature=signature,
             tags=tags,
             fetches=fetches,
+            inputs=inputs,
             host=host,
             config=config,
             **_taken(exporter, given),

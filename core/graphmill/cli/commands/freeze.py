@@ -35,6 +35,13 @@ _GRAPH_SUFFIXES = (".pb", ".pbtxt")
     multiple=True,
     help="Keep this tensor and the nodes that compute it, such as x:0.",
 )
+@click.option(
+    "--input",
+    "inputs",
+    multiple=True,
+    metavar="NAME",
+    help="Also make this input one of the result, though it has a default; may be repeated.",
+)
 @allow_option
 @trust_option
 @tags_option
@@ -48,6 +55,7 @@ def freeze(
     model: str,
     out: str,
     fetches: tuple[str, ...],
+    inputs: tuple[str, ...],
     allow: tuple[str, ...],
     trust: bool,
     tags: str | None,
@@ -67,7 +75,13 @@ def freeze(
     host, config = session_placement(settings.the_host(), None, None, allow=allow, trust=trust)
     with stage(f"freezing {model}"):
         frozen = freeze_model(
-            model, signature=signature, tags=tags, fetches=fetches, host=host, config=config
+            model,
+            signature=signature,
+            tags=tags,
+            fetches=fetches,
+            inputs=inputs,
+            host=host,
+            config=config,
         )
         path = frozen.write(out) if is_graph else frozen.save(out)
     nodes = len(frozen.graph_def.node)

@@ -177,6 +177,25 @@ class LoadedModel(RunnableModel):
     host: Host
     meta_graph: MetaGraphDef | None = None
 
+    def needed_inputs(self) -> dict[str, Port]:
+        """Return the inputs of the signature, or those that the outputs depend on.
+
+        Raises:
+            NotFoundError: a tensor does not exist; the message names near matches.
+        """
+        if self.is_closed:
+            return dict(self.inputs)
+        from graphmill.graph.algorithms import ancestors
+        from graphmill.graph.node import find_tensor
+
+        graph = self.session.graph
+        needed = ancestors([find_tensor(graph, name, "fetch")[0] for name in self.outputs.values()])
+        return {
+            name: port
+            for name, port in self.inputs.items()
+            if find_tensor(graph, port.tensor, "feed")[0] in needed
+        }
+
     def _port_of_tensor(self, name: str) -> Port:
         return port_of_tensor(self.graph_def, self.host.ops, name)
 

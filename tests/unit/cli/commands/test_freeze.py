@@ -54,3 +54,10 @@ def test_unknown_names_are_refused(
     assert outcome.code == 3
     assert message in outcome.err
     assert not list(tmp_path.iterdir())
+
+
+def test_unknown_input_is_refused(graphmill_cli: Cli, digits: Path, tmp_path: Path) -> None:
+    arguments = ("--out", str(tmp_path / "m.pb"), "--input", "imgae")
+    outcome = graphmill_cli("freeze", str(digits / "digits_frozen.pb"), *arguments)
+    assert outcome.code == 3
+    assert "no input 'imgae'; did you mean 'image'" in outcome.err
