@@ -110,7 +110,7 @@ class StepRecord:
 
     def __str__(self) -> str:
         reason = f": {self.reason}" if self.reason else ""
-        steps = f"{self.num_steps} steps, {self.num_interpreted} of them node by node"
+        steps = f"{self.num_steps} steps, {self.num_interpreted} interpreted"
         return "\n".join((f"mode {self.mode}{reason}; {steps}", *map(str, self.nodes)))
 
 

@@ -110,10 +110,8 @@ def _why_not_built(executors: ExecutorsAndKeys, hot_steps: HotSteps) -> str:
     if hot.state is HotState.COLD:
         return hot_steps.why_never or "watched and partial steps are interpreted"
     if hot.state is HotState.COUNTING:
-        return (
-            "the graph is rebuilt for compilation after "
-            f"{executors.build_at} steps; it has run {executors.step_count}"
-        )
+        done = f"; it has run {executors.step_count}" if executors.step_count else ""
+        return f"the graph is rebuilt for compilation after {executors.build_at} steps{done}"
     if hot.state in (HotState.QUEUED, HotState.BUILDING):
         return "the graph is being rebuilt for compilation"
     return f"the graph could not be rebuilt for compilation: {hot.reason}"

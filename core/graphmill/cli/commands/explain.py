@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -19,6 +18,7 @@ from graphmill.cli.options import (
     tags_option,
     trust_option,
 )
+from graphmill.cli.output.explain_summary import NOT_RUN, policy_text, summary_lines
 from graphmill.cli.output.formatting import emit
 from graphmill.cli.output.node_table import node_blocks
 from graphmill.cli.output.progress import stage
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from graphmill.explain.node_details import NodeDetails
     from graphmill.explain.step import NodeRecord
     from graphmill.graph.graph import Graph
-    from graphmill.session.session import Session
 
 # Three interpreted steps, one of straight-line code, and enough to compare the tiers.
 _STEPS: Final = 20
@@ -100,6 +99,7 @@ def explain(
     from graphmill.cli.commands.explain_jit import jit_blocks, jit_data, record_after
     from graphmill.cli.commands.explain_memory import memory_blocks, memory_usage
     from graphmill.cli.input import input_args
+    from graphmill.cli.model.added_nodes import added_nodes
     from graphmill.cli.model.loaded_model import load_model
     from graphmill.cli.model.placement import session_placement
 
@@ -135,18 +135,25 @@ def explain(
         _write_dot(graph, record.nodes)
         return
     details = _details(graph, shown) if graph is not None else {}
+    added = added_nodes((node.node for node in shown), loaded.graph_def)
+    has_run = record.num_steps > 0
+    allowed = loaded.session.allowed
     blocks: list[Block] = []
     if nodes:
-        blocks.extend("\n".join(_whole(node, details.get(node.node))) for node in shown)
+        for node in shown:
+            lines = _whole(node, details.get(node.node), node.tier if has_run else NOT_RUN)
+            blocks.append("\n".join(lines))
     elif not jit and usage is None:
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-        blocks += [*node_blocks(shown, width), _policy(loaded.session), *_summary(shown)]
-    allowed = loaded.session.allowed
+        blocks += node_blocks(shown, width, added, has_run=has_run)
+        blocks += [policy_text(allowed), *summary_lines(shown, has_run=has_run)]
     data: dict[str, Any] = {
         "model": model,
         "allowed": None if allowed is None else list(allowed),
         "nodes": [
-            node.as_dict() | (details[node.node].as_dict() if node.node in details else {})
+            node.as_dict()
+            | {"is_added": node.node in added}
+            | (details[node.node].as_dict() if node.node in details else {})
             for node in shown
         ],
     }
@@ -157,13 +164,6 @@ def explain(
         data["jit"] = jit_data(record, with_source=source)
         blocks.extend(jit_blocks(record, with_source=source))
     emit(data, blocks, as_json=settings.as_json)
-
-
-def _policy(session: Session) -> str:
-    """Return a line about what the model may do."""
-    if session.allowed is None:
-        return "The model may do everything that this process may do."
-    return f"Besides computing, the model may do: {', '.join(session.allowed) or 'nothing'}."
 
 
 def _shown(records: Sequence[NodeRecord], chosen: Sequence[str]) -> Sequence[NodeRecord]:
@@ -181,17 +181,6 @@ def _shown(records: Sequence[NodeRecord], chosen: Sequence[str]) -> Sequence[Nod
             error.add_note("nodes that were folded, merged or pruned are not run")
             raise error
     return [record for record in records if record.node in chosen]
-
-
-def _summary(records: Sequence[NodeRecord]) -> list[str]:
-    devices = Counter(record.device.rpartition("/device:")[2] for record in records)
-    tiers = Counter(record.tier for record in records)
-    reasons = Counter(record.tier_reason for record in records)
-    return [
-        *(f"{n} nodes: {reason}" for reason, n in reasons.items()),
-        f"{len(records)} nodes; " + ", ".join(f"{n} on {name}" for name, n in devices.items()),
-        ", ".join(f"{n} {name}" for name, n in tiers.items()),
-    ]
 
 
 def _details(graph: Graph, records: Sequence[NodeRecord]) -> dict[str, NodeDetails]:
@@ -219,14 +208,14 @@ def _connections(details: NodeDetails) -> list[str]:
     ]
 
 
-def _whole(record: NodeRecord, details: NodeDetails | None) -> list[str]:
+def _whole(record: NodeRecord, details: NodeDetails | None, tier: str) -> list[str]:
     lines = [
         f"{record.node} ({record.op})",
         f"  device   {record.device}: {record.placement}",
         f"  kernel   {record.kernel or 'none'}: {record.kernel_reason}",
         f"  plugin   {record.plugin or '-'}",
         f"  backend  {record.backend or '-'}",
-        f"  tier     {record.tier}: {record.tier_reason}",
+        f"  tier     {tier}: {record.tier_reason}",
         f"  cluster  {record.cluster or '-'}",
     ]
     lines += _connections(details) if details else []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -22,6 +22,11 @@ if TYPE_CHECKING:
     from graphmill.explain.compilation import ClusterRecord, Compilation
     from graphmill.explain.step import StepRecord
     from graphmill.runtime.state_machine import TransitionHistory
+
+_GRAPH_STATES: Final = (
+    "eligible: it may be compiled; hot: rebuilt with clusters; cold: not decided yet"
+)
+_TRIAL: Final = "trial: both tiers are timed"
 
 
 def record_after(loaded: LoadedModel, sources: Mapping[str, Source], steps: int) -> StepRecord:
@@ -106,10 +111,10 @@ def jit_data(record: StepRecord, *, with_source: bool) -> dict[str, Any]:
 def jit_blocks(record: StepRecord, *, with_source: bool) -> list[Block]:
     """Return the report of `--jit` as text."""
     blocks: list[Block] = [
-        f"mode {record.mode}; {record.num_steps} steps, {record.num_interpreted} of them node by "
-        "node" + (f"; {record.reason}" if record.reason else "")
+        f"mode {record.mode}; {record.num_steps} steps, {record.num_interpreted} interpreted"
+        + (f"; {record.reason}" if record.reason else "")
     ]
-    blocks.extend(_history("events of the graph", record.history))
+    blocks.extend(_history(f"events of the graph ({_GRAPH_STATES})", record.history))
     compilations = list(record.compilations.values())
     clusters = [cluster for compilation in compilations for cluster in compilation.clusters]
     shown = [one for cluster in clusters for one in (cluster, *cluster.loops)]
@@ -169,7 +174,7 @@ def _run(
 
 def _clusters(clusters: Sequence[ClusterRecord]) -> Table:
     columns = ("cluster", "nodes", "signature", "tier", "compile s", "straight µs", "compiled µs",
-               "calls straight", "compiled", "checks failed")  # fmt: skip
+               "straight calls", "compiled calls", "failed checks")  # fmt: skip
     table = Table(columns)
     for cluster in clusters:
         table.rows.extend(
@@ -197,7 +202,7 @@ def _reasons(clusters: Sequence[ClusterRecord]) -> Iterator[str]:
 
 def _histories(clusters: Sequence[ClusterRecord]) -> Iterator[str]:
     for cluster in clusters:
-        yield from _history(f"{cluster.name}, events of its signatures", cluster.history)
+        yield from _history(f"{cluster.name}, events of its signatures ({_TRIAL})", cluster.history)
 
 
 def _history(title: str, history: TransitionHistory) -> Iterator[str]:

@@ -5,34 +5,50 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
+from graphmill.cli.output.explain_summary import NOT_RUN
 from graphmill.cli.output.formatting import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from graphmill.cli.output.formatting import Block
     from graphmill.explain.step import NodeRecord
 
 _COLUMNS: Final = ("node", "op", "device", "placement", "kernel", "backend", "tier")
 _ALWAYS: Final = ("node", "op", "tier")
+_FOLDED_ALWAYS: Final = ("placement",)
 _DROPPED_FIRST: Final = ("backend", "kernel", "placement", "device")
 _LEAST_NAME: Final = 16
 _GAP: Final = 2
 
 
-def node_blocks(records: Sequence[NodeRecord], width: int | None) -> list[Block]:
+def node_blocks(
+    records: Sequence[NodeRecord],
+    width: int | None,
+    added: Collection[str] = (),
+    *,
+    has_run: bool = True,
+) -> list[Block]:
     """Return the table of nodes as blocks of output.
 
     Args:
         records: the nodes.
         width: the width of the terminal, to which the table is fitted: nodes stand below their name
-            scope, columns with one value become a line, and others are left out if they do not fit.
-            None for whole names and all columns, as programs read them.
+            scope, columns with one value become a line above it, and others are left out if they do
+            not fit. None for whole names and all columns except a placement that all nodes share.
+        added: names of the nodes that are not in the model.
+        has_run: whether a step has run the nodes.
     """
-    rows = [dict(zip(_COLUMNS, _cells(record), strict=True)) for record in records]
-    if width is None or not rows:
-        return [Table(_COLUMNS, [tuple(row.values()) for row in rows])]
-    notes, columns = _constant_columns(rows)
+    rows = [
+        dict(zip(_COLUMNS, _cells(record, added, has_run=has_run), strict=True))
+        for record in records
+    ]
+    if not rows:
+        return [Table(_COLUMNS)]
+    lines, columns = _constant_columns(rows, _FOLDED_ALWAYS if width is None else _COLUMNS)
+    if width is None:
+        return [*lines, Table(columns, [[row[name] for name in columns] for row in rows])]
+    notes: list[Block] = []
     folded = _folded(rows)
     left_out = []
     for name in _DROPPED_FIRST:
@@ -46,23 +62,24 @@ def node_blocks(records: Sequence[NodeRecord], width: int | None) -> list[Block]
             row["node"] = _shortened(row["node"], max(longest - excess, _LEAST_NAME))
     if left_out:
         notes.append(f"left out, as the terminal is too narrow: {', '.join(left_out)} (see --node)")
-    return [Table(columns, [[row[name] for name in columns] for row in folded]), *notes]
+    return [*lines, Table(columns, [[row[name] for name in columns] for row in folded]), *notes]
 
 
-def _cells(record: NodeRecord) -> tuple[str, ...]:
+def _cells(record: NodeRecord, added: Collection[str], *, has_run: bool) -> tuple[str, ...]:
     device = record.device.rpartition("/device:")[2]
     kernel = record.kernel.removeprefix("graphmill_plugins.kernels.")
-    return (
-        *(record.node, record.op, device, record.placement, kernel),
-        *(record.backend, record.tier),
-    )
+    op = f"{record.op} (added)" if record.node in added else record.op
+    tier = record.tier if has_run else NOT_RUN
+    return (record.node, op, device, record.placement, kernel, record.backend, tier)
 
 
-def _constant_columns(rows: Sequence[dict[str, str]]) -> tuple[list[Block], list[str]]:
-    """Return a line for each column with one value, and the other columns."""
+def _constant_columns(
+    rows: Sequence[dict[str, str]], candidates: Sequence[str]
+) -> tuple[list[Block], list[str]]:
+    """Return a line for each of some columns that has one value, and the other columns."""
     notes: list[Block] = []
     columns = list(_COLUMNS)
-    for name in _COLUMNS:
+    for name in candidates:
         values = {row[name] for row in rows}
         if len(rows) > 1 and len(values) == 1 and name not in _ALWAYS:
             columns.remove(name)

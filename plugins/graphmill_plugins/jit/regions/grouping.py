@@ -176,7 +176,7 @@ def _why_not(node: Node, in_loop: set[Node], eligibility: Eligibility) -> str | 
     if node in in_loop:
         return "it is in a v1 control-flow loop that is not functionalized"
     if is_source(node):
-        return "each cluster that reads it contains a copy"
+        return "copied into each cluster that reads it"
     return eligibility.why_not(node)
 
 

@@ -28,8 +28,22 @@ def test_all_nodes_are_shown(graphmill_cli, digits) -> None:
 def test_the_text_is_a_table_with_a_summary(graphmill_cli, digits) -> None:
     outcome = graphmill_cli("explain", str(digits / "saved_model_tf1"))
     assert "placement" in outcome.out
-    assert " on CPU:0" in outcome.out
-    assert " interpreted" in outcome.out.strip().splitlines()[-1]
+    lines = outcome.out.strip().splitlines()
+    assert lines[0] == "placement of all nodes: the session has one device"
+    assert outcome.out.count("the session has one device") == 1
+    assert " nodes on CPU:0; not run yet; the graph is rebuilt for compilation" in lines[-1]
+    assert lines[-3].startswith("The model may read files in ")
+
+
+def test_nodes_that_are_not_in_the_model_are_marked(graphmill_cli, digits) -> None:
+    model = str(digits / "saved_model_tf2")
+    outcome = graphmill_cli("explain", model, "--json")
+    nodes = {node["node"]: node["is_added"] for node in json.loads(outcome.out)["nodes"]}
+    inlined = "StatefulPartitionedCall/StatefulPartitionedCall"
+    assert nodes[f"{inlined}/after"]
+    assert not nodes[f"{inlined}/Conv2D"]
+    assert not nodes["conv1/kernel"]
+    assert " NoOp (added) " in graphmill_cli("explain", model).out
 
 
 def test_explain_honours_device_and_executor_options(graphmill_cli, digits) -> None:
@@ -69,7 +83,7 @@ def test_node_details_are_shown(graphmill_cli, digits) -> None:
     assert outcome.code == 0, outcome.err
     assert "probabilities (Softmax)" in outcome.out
     assert "softmax: it is the only matching kernel" in outcome.out
-    assert "  tier     interpreted: the graph is rebuilt for compilation after 3" in outcome.out
+    assert "  tier     not run yet: the graph is rebuilt for compilation after 3" in outcome.out
 
 
 @pytest.mark.parametrize("option", ["image=0", "--source", "--steps=3"])
@@ -101,7 +115,7 @@ def test_zero_steps_show_the_clusters_and_run_nothing(graphmill_cli, digits) -> 
     model = str(digits / "digits_frozen.pb")
     outcome = graphmill_cli("explain", model, "--jit", "--steps", "0", "--source")
     assert outcome.code == 0, outcome.err
-    assert "0 steps, 0 of them node by node" in outcome.out
+    assert "0 steps, 0 interpreted" in outcome.out
     assert "not called" in outcome.out
     assert "def cluster(args, " in outcome.out
     assert "# probabilities: Softmax" in outcome.out

@@ -20,20 +20,31 @@ def widest(table: Table) -> int:
 
 
 def test_without_a_terminal_every_name_is_whole() -> None:
-    (table,) = node_blocks([record("a/b/c"), record("a/b/d")], None)
+    line, table = node_blocks([record("a/b/c"), record("a/b/d")], None)
+    assert line == "placement of all nodes: the session has one device"
     assert isinstance(table, Table)
     assert [row[0] for row in table.rows] == ["a/b/c", "a/b/d"]
-    assert len(table.columns) == 7
+    assert list(table.columns) == ["node", "op", "device", "kernel", "backend", "tier"]
+
+
+def test_added_nodes_and_nodes_that_have_not_run_are_marked() -> None:
+    records = [record("a"), record("b")]
+    *_, table = node_blocks(records, None, {"b"}, has_run=False)
+    assert isinstance(table, Table)
+    assert [(row[1], row[-1]) for row in table.rows] == [
+        ("Neg", "not run yet"),
+        ("Neg (added)", "not run yet"),
+    ]
 
 
 def test_nodes_are_listed_below_their_scope() -> None:
-    table, *_ = node_blocks([record("a/b/c"), record("a/b/d"), record("e"), record("f/g")], 200)
+    *_, table = node_blocks([record("a/b/c"), record("a/b/d"), record("e"), record("f/g")], 200)
     assert isinstance(table, Table)
     assert [row[0] for row in table.rows] == ["a/b/", "  c", "  d", "e", "f/g"]
 
 
 def test_columns_with_one_value_become_lines() -> None:
-    table, *notes = node_blocks([record("a"), record("b", kernel="other")], 200)
+    *notes, table = node_blocks([record("a"), record("b", kernel="other")], 200)
     assert isinstance(table, Table)
     assert list(table.columns) == ["node", "op", "kernel", "tier"]
     assert "device of all nodes: CPU:0" in notes
@@ -41,11 +52,12 @@ def test_columns_with_one_value_become_lines() -> None:
 
 def test_a_narrow_terminal_leaves_columns_out_and_says_so() -> None:
     records = [record("scope/" + "long" * 20 + str(n), kernel=f"kernel{n}" * 4) for n in range(2)]
-    table, *notes = node_blocks(records, 60)
+    blocks = node_blocks(records, 60)
+    (table,) = (block for block in blocks if isinstance(block, Table))
     assert isinstance(table, Table)
     assert list(table.columns) == ["node", "op", "tier"]
     assert widest(table) <= 60
-    assert any("left out" in str(note) for note in notes)
+    assert str(blocks[-1]).startswith("left out")
     assert table.rows[1][0] != table.rows[2][0]
 
 
