@@ -4,7 +4,8 @@ The executors of the first steps are created as quickly as possible. When a sign
 `after_steps` times, its graph is pruned and lowered again in the background, this time with the
 passes of phase `HOT`, and the executors of that graph take over. This happens before the first step
 if the graph is small and has loops, and in a deterministic session, so that all steps run alike.
-Steps that are traced, watched or partial keep the first executors, in which every node is visible.
+Steps that are watched or partial, and those of a debugger, run on executors of their own, in which
+every node is visible.
 """
 
 from __future__ import annotations
