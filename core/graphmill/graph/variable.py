@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final
 from graphmill.errors import InvalidArgumentError
 from graphmill.graph.dependencies import group
 from graphmill.graph.infer_graph import infer_graph
-from graphmill.graph.node_roles import is_constant
 from graphmill.graph.tensor import Tensor
 from graphmill.ops import array, state
 
@@ -75,11 +74,12 @@ class Variable(Tensor):
             trainable: whether optimizers update it by default.
             name: its name, by default `Variable`.
             dtype: its element type, by default that of the initial value.
-            shape: its shape, for an initial value without a static shape.
+            shape: its shape, by default the static shape of the initial value.
             use_resource: whether it is a resource variable instead of a ref variable.
 
         Raises:
-            InvalidArgumentError: the initial value is not a tensor.
+            InvalidArgumentError: the initial value is not a tensor, or has another shape than
+                `shape`.
         """
         graph = infer_graph() if callable(initial_value) else infer_graph(initial_value)
         with (
@@ -191,14 +191,19 @@ def global_variables_initializer(graph: Graph | None = None) -> Node:
 
 
 def _known_shape(initial: Tensor, shape: ShapeLike) -> tuple[int, ...] | None:
-    if is_constant(initial.op):
-        known: tuple[int, ...] = initial.op.attrs["value"].numpy().shape
-        return known
+    """Return the declared shape, or that of the initial value; None if neither is known."""
+    inferred = initial.shape
+    known = tuple(inferred.as_list()) if inferred.is_fully_defined() else None
     if shape is None:
-        return None
+        return known  # type: ignore[return-value]
     sizes = tuple(-1 if size is None else size for size in shape)  # type: ignore[union-attr]
     if min(sizes, default=0) < 0:
         raise InvalidArgumentError(f"the shape {sizes} of a variable is not fully specified")
+    if not inferred.is_compatible_with(sizes):
+        raise InvalidArgumentError(
+            f"the initial value has shape {inferred}, but the variable was given shape {sizes}; "
+            "pass no shape, or an initial value of that shape"
+        )
     return sizes
 
 
