@@ -109,3 +109,9 @@ signature_option = click.option(
     help="The key of the signature to use.",
     shell_complete=complete_signature,
 )
+pixels_option = click.option(
+    "--pixels",
+    type=click.Choice(["0..1", "0..255", "-1..1"]),
+    help="The range of the pixels of images for inputs of floats; default 0..1.",
+)
+"""Add `--pixels` to a command."""

@@ -14,6 +14,7 @@ from graphmill.cli.options import (
     common_options,
     dir_option,
     pass_settings,
+    pixels_option,
     signature_option,
     tags_option,
     take_model,
@@ -111,6 +112,7 @@ class _Access(NamedTuple):
 @dir_option
 @tags_option
 @signature_option
+@pixels_option
 @common_options
 @pass_settings
 @click.pass_context
@@ -131,6 +133,7 @@ def compare(
     folder: str | None,
     tags: str | None,
     signature: str | None,
+    pixels: str | None,
 ) -> None:
     """Run MODEL in two ways on the same inputs, and show where the values differ.
 
@@ -150,8 +153,8 @@ def compare(
         )
     recording = None
     if b.recording:
-        if inputs or fetches:
-            raise click.UsageError("recording= has inputs and fetches; give none.")
+        if inputs or fetches or pixels:
+            raise click.UsageError("recording= has inputs and fetches; give none, nor --pixels.")
         from graphmill.debug.recording_file import load as load_recording
 
         recording = load_recording(b.recording)
@@ -164,7 +167,7 @@ def compare(
 
     left = load(a)
     with left.session:
-        values = {} if recording is not None else _values(left, inputs)
+        values = {} if recording is not None else _values(left, inputs, pixels)
         if recording is not None:
             comparison = _with_recording(left, recording, tolerance)
         elif b.float64:
@@ -209,16 +212,13 @@ def _load(
         )
 
 
-def _values(loaded: LoadedModel, inputs: tuple[str, ...]) -> dict[str, Any]:
+def _values(loaded: LoadedModel, inputs: tuple[str, ...], pixels: str | None) -> dict[str, Any]:
     """Return the values that are fed, by tensor name."""
     from graphmill.cli.input import input_args
-    from graphmill.cli.input.image_input import ImageOptions
+    from graphmill.cli.input.image_input import noted_images
 
-    notes: list[str] = []
     sources = input_args.unique(input_args.parse_short(inputs))
-    values = loaded.read(sources, ImageOptions(on_note=notes.append))
-    for note in notes:
-        click.echo(f"graphmill: {note}", err=True)
+    values = loaded.read(sources, noted_images(pixels))
     ports = loaded.ports(values)
     return {ports[name].tensor: value for name, value in values.items()}
 

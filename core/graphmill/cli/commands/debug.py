@@ -15,6 +15,7 @@ from graphmill.cli.options import (
     common_options,
     dir_option,
     pass_settings,
+    pixels_option,
     signature_option,
     tags_option,
     take_model,
@@ -71,6 +72,7 @@ if TYPE_CHECKING:
 @dir_option
 @tags_option
 @signature_option
+@pixels_option
 @common_options
 @pass_settings
 def debug(
@@ -88,6 +90,7 @@ def debug(
     folder: str | None,
     tags: str | None,
     signature: str | None,
+    pixels: str | None,
 ) -> None:
     """Run a step of MODEL node by node, stop at conditions, and look at what is in it.
 
@@ -107,10 +110,10 @@ def debug(
     from graphmill.debug.recording_file import is_recording
 
     stream = (io.StringIO("\n".join(lines)) if lines else commands) or sys.stdin
-    if recorded is not None and (inputs or fetches or is_recording(model)):
+    if recorded is not None and (inputs or fetches or pixels or is_recording(model)):
         raise click.UsageError("--replay takes inputs and fetches from the recording, for a MODEL.")
     if is_recording(model):
-        if inputs:
+        if inputs or pixels:
             raise click.UsageError(f"{model} is a recording, which takes no inputs.")
         _play(model, stream, wait)
         return
@@ -126,19 +129,21 @@ def debug(
         )
     with loaded.session:
         if recorded is None:
-            _debug(loaded, inputs, stream, wait)
+            _debug(loaded, inputs, pixels, stream, wait)
         else:
             _replay(loaded, recorded, stream, wait)
 
 
-def _debug(loaded: LoadedModel, inputs: tuple[str, ...], stream: TextIO, wait: float) -> None:
+def _debug(
+    loaded: LoadedModel, inputs: tuple[str, ...], pixels: str | None, stream: TextIO, wait: float
+) -> None:
     """Run the commands of a stream on a step of a model."""
     from graphmill.cli.input import input_args
-    from graphmill.cli.input.image_input import ImageOptions
+    from graphmill.cli.input.image_input import noted_images
     from graphmill.debug.debugger import Debugger
 
     sources = input_args.unique(input_args.parse_short(inputs))
-    values = loaded.read(sources, ImageOptions())
+    values = loaded.read(sources, noted_images(pixels))
     ports = loaded.ports(values)
     feeds = {ports[name].tensor: value for name, value in values.items()}
     with Debugger(loaded.session, list(loaded.outputs.values()), feeds) as debugger:

@@ -14,6 +14,7 @@ from graphmill.cli.options import (
     allow_option,
     common_options,
     pass_settings,
+    pixels_option,
     signature_option,
     tags_option,
     trust_option,
@@ -68,6 +69,7 @@ _STEPS: Final = 20
 @click.option("--source", is_flag=True, help="With --jit: the straight-line code of each cluster.")
 @tags_option
 @signature_option
+@pixels_option
 @common_options
 @pass_settings
 def explain(
@@ -88,6 +90,7 @@ def explain(
     memory: bool,
     tags: str | None,
     signature: str | None,
+    pixels: str | None,
 ) -> None:
     """Show the device, kernel and tier of each node of MODEL, with the reasons.
 
@@ -99,13 +102,14 @@ def explain(
     from graphmill.cli.commands.explain_jit import jit_blocks, jit_data, record_after
     from graphmill.cli.commands.explain_memory import memory_blocks, memory_usage
     from graphmill.cli.input import input_args
+    from graphmill.cli.input.image_input import noted_images
     from graphmill.cli.model.added_nodes import added_nodes
     from graphmill.cli.model.loaded_model import load_model
     from graphmill.cli.model.placement import session_placement
 
-    if not jit and (steps is not None or source or (inputs and not memory)):
+    if not jit and (steps is not None or source or ((inputs or pixels) and not memory)):
         raise click.UsageError(
-            "Inputs, --steps and --source need --jit: without it, the model is not run. "
+            "Inputs, --pixels, --steps and --source need --jit: without it, the model is not run. "
             "--memory takes inputs, too, for their shapes."
         )
     if dot and (jit or nodes or memory or settings.as_json):
@@ -113,6 +117,7 @@ def explain(
             "--dot writes the graph only: leave out --jit, --node, --memory and --json."
         )
     sources = input_args.unique(input_args.parse_short(inputs))
+    images = noted_images(pixels)
     with stage(f"preparing {model}"):
         host, config = session_placement(
             settings.the_host(), device, executor, allow=allow, trust=trust
@@ -124,13 +129,13 @@ def explain(
         sources = loaded.named(sources)
         if jit:
             with stage("running", loaded.session.waits):
-                record = record_after(loaded, sources, _STEPS if steps is None else steps)
+                record = record_after(loaded, sources, images, _STEPS if steps is None else steps)
         else:
             feeds = [port.tensor for port in loaded.inputs.values()]
             record = loaded.session.explain(list(loaded.outputs.values()), feeds)
         shown = _shown(record.nodes, nodes)
         graph = loaded.session.step_graph(record.fetches, record.feeds) if nodes or dot else None
-        usage = memory_usage(loaded, sources, record, is_run=jit) if memory else None
+        usage = memory_usage(loaded, sources, images, record, is_run=jit) if memory else None
     if dot and graph is not None:
         _write_dot(graph, record.nodes)
         return

@@ -15,6 +15,7 @@ from graphmill.explain.plain import as_plain, with_old_keys
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from graphmill.cli.input.image_input import ImageOptions
     from graphmill.cli.input.input_args import Source
     from graphmill.cli.model.loaded_model import LoadedModel
     from graphmill.cli.model.summary import Port
@@ -29,13 +30,16 @@ _GRAPH_STATES: Final = (
 _TRIAL: Final = "trial: both tiers are timed"
 
 
-def record_after(loaded: LoadedModel, sources: Mapping[str, Source], steps: int) -> StepRecord:
+def record_after(
+    loaded: LoadedModel, sources: Mapping[str, Source], images: ImageOptions, steps: int
+) -> StepRecord:
     """Run some steps of a model, wait for compilation after each, and return its record.
 
     Args:
         loaded: the model.
         sources: the sources of inputs, by name. The other inputs are fed zeros, with 1 for unknown
             dimensions.
+        images: how images are converted.
         steps: how many steps to run; with 0 the graph is only built for compilation.
 
     Raises:
@@ -45,7 +49,7 @@ def record_after(loaded: LoadedModel, sources: Mapping[str, Source], steps: int)
     """
     ports = _fed(loaded, sources)
     if steps:
-        values = {name: _value(port, sources.get(name)) for name, port in ports.items()}
+        values = {name: _value(port, sources.get(name), images) for name, port in ports.items()}
         _run(loaded, values, steps, are_made_up=len(sources) < len(values))
     return loaded.session.explain(
         list(loaded.outputs.values()),
@@ -55,20 +59,21 @@ def record_after(loaded: LoadedModel, sources: Mapping[str, Source], steps: int)
 
 
 def step_values(
-    loaded: LoadedModel, sources: Mapping[str, Source]
+    loaded: LoadedModel, sources: Mapping[str, Source], images: ImageOptions
 ) -> tuple[dict[str, np.ndarray[Any, Any]], bool]:
     """Return the values of a step by tensor name, and whether some of them are made-up zeros.
 
     Args:
         loaded: the model.
         sources: the sources of inputs, by name.
+        images: how images are converted.
 
     Raises:
         NotFoundError: the model has no such input, or a file does not exist.
         InvalidArgumentError: a value does not fit its input, or an input cannot be fed zeros.
     """
     ports = _fed(loaded, sources)
-    values = {port.tensor: _value(port, sources.get(name)) for name, port in ports.items()}
+    values = {port.tensor: _value(port, sources.get(name), images) for name, port in ports.items()}
     return values, len(sources) < len(values)
 
 
@@ -144,12 +149,12 @@ def _fed(loaded: LoadedModel, sources: Mapping[str, Source]) -> dict[str, Port]:
     return loaded.ports(dict.fromkeys([*names, *sources]))
 
 
-def _value(port: Port, source: Source | None) -> np.ndarray[Any, Any]:
+def _value(port: Port, source: Source | None, images: ImageOptions) -> np.ndarray[Any, Any]:
     spec = port.spec()
     if source is not None:
         from graphmill.cli.input.input_values import load
 
-        return load(source, spec)
+        return load(source, spec, images)
     if spec.dtype is None or spec.shape is None or spec.is_text:
         error = InvalidArgumentError(f"cannot make zeros for {spec}")
         error.add_note(f"try: {port.name}=@FILE, or {port.name}=VALUE")

@@ -12,6 +12,7 @@ from graphmill.explain.plain import as_plain
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from graphmill.cli.input.image_input import ImageOptions
     from graphmill.cli.input.input_args import Source
     from graphmill.cli.model.loaded_model import LoadedModel
     from graphmill.cli.output.formatting import Block
@@ -34,13 +35,19 @@ class MemoryUsage(NamedTuple):
 
 
 def memory_usage(
-    loaded: LoadedModel, sources: Mapping[str, Source], record: StepRecord, *, is_run: bool
+    loaded: LoadedModel,
+    sources: Mapping[str, Source],
+    images: ImageOptions,
+    record: StepRecord,
+    *,
+    is_run: bool,
 ) -> MemoryUsage:
     """Return the memory of a step of a model.
 
     Args:
         loaded: the model.
         sources: the sources of inputs, whose shapes count; the other inputs are zeros.
+        images: how images are converted.
         record: the record of the step, for the devices of its nodes.
         is_run: whether to run and measure a step, too.
 
@@ -50,7 +57,7 @@ def memory_usage(
     """
     from graphmill.cli.commands.explain_jit import step_values
 
-    values, _ = step_values(loaded, sources)
+    values, _ = step_values(loaded, sources, images)
     graph = loaded.session.step_graph(record.fetches, record.feeds)
     forecast = forecast_memory(
         graph,

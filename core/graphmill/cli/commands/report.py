@@ -13,6 +13,7 @@ from graphmill.cli.options import (
     common_options,
     dir_option,
     pass_settings,
+    pixels_option,
     signature_option,
     tags_option,
     take_model,
@@ -58,6 +59,7 @@ _SHOWN: Final = 5  # of the things to try
 @dir_option
 @tags_option
 @signature_option
+@pixels_option
 @common_options
 @pass_settings
 def report(
@@ -76,6 +78,7 @@ def report(
     folder: str | None,
     tags: str | None,
     signature: str | None,
+    pixels: str | None,
 ) -> None:
     """Write one HTML file with the graph of MODEL, what is compiled, what ran, and what to try.
 
@@ -87,14 +90,17 @@ def report(
     from graphmill import files
     from graphmill.cli.commands.explain_jit import step_values
     from graphmill.cli.input import input_args
+    from graphmill.cli.input.image_input import noted_images
     from graphmill.cli.model.loaded_model import load_model
     from graphmill.cli.model.placement import session_placement
     from graphmill.report.page import render
     from graphmill.report.report_data import collect, default_steps
 
     model, inputs = take_model(arguments, folder)
-    if not is_run and (inputs or steps is not None):
-        raise click.UsageError("Inputs and --steps need --run: without it, the model is not run.")
+    if not is_run and (inputs or pixels or steps is not None):
+        raise click.UsageError(
+            "Inputs, --pixels and --steps need --run: without it, the model is not run."
+        )
     sources = input_args.unique(input_args.parse_short(inputs))
     with stage(f"loading {model}"):
         host, config = session_placement(
@@ -107,7 +113,7 @@ def report(
         feeds: dict[str, Any] = {port.tensor: None for port in loaded.inputs.values()}
         count = 0
         if is_run:
-            feeds, is_made_up = step_values(loaded, loaded.named(sources))
+            feeds, is_made_up = step_values(loaded, loaded.named(sources), noted_images(pixels))
             count = steps or default_steps(_num_nodes(loaded, feeds))
         with stage("running" if is_run else "preparing", loaded.session.waits):
             data = _collect(collect, loaded, feeds, count, title or model, is_run and is_made_up)

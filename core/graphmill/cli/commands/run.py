@@ -23,6 +23,7 @@ from graphmill.cli.options import (
     common_options,
     dir_option,
     pass_settings,
+    pixels_option,
     signature_option,
     tags_option,
     take_model,
@@ -81,11 +82,7 @@ if TYPE_CHECKING:
 @tags_option
 @signature_option
 @click.option("--resize", is_flag=True, help="Scale images to the size of the input.")
-@click.option(
-    "--pixels",
-    type=click.Choice(["0..1", "0..255", "-1..1"]),
-    help="The range of the pixels of images for inputs of floats; default 0..1.",
-)
+@pixels_option
 @click.option(
     "--outdir", type=click.Path(), help="Also write each output to a .npy file in this folder."
 )

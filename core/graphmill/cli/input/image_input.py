@@ -41,6 +41,24 @@ class ImageOptions:
     on_note: Callable[[str], None] | None = None
 
 
+def noted_images(pixels: str | None) -> ImageOptions:
+    """Return the options of a command that shows notes on stderr, each once.
+
+    Args:
+        pixels: the value of `--pixels`; None if it is not given.
+    """
+    import click  # here: batch runs of Python use this module, too
+
+    notes: set[str] = set()
+
+    def show(note: str) -> None:
+        if note not in notes:
+            notes.add(note)
+            click.echo(f"graphmill: {note}", err=True)
+
+    return ImageOptions(pixels=pixels or "", on_note=show)
+
+
 def image_array(
     source: Source, data: bytes, spec: InputSpec, options: ImageOptions | None = None
 ) -> Array:
