@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from graphmill.errors import FailedPreconditionError
+from graphmill.errors import FailedPreconditionError, InvalidArgumentError
 from graphmill.graph.infer_graph import infer_graph
 from graphmill.graph.variable import variables_initializer
 from graphmill.saved.checkpoint import latest_checkpoint
@@ -16,7 +16,7 @@ from graphmill.train.saver import Saver
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from graphmill.graph.builder import Graph
     from graphmill.graph.node import Node
@@ -32,6 +32,8 @@ class Scaffold:
         init_op: initializes the variables if there is no checkpoint; by default runs all
             initializers.
         init_feed_dict: the feeds of `init_op`.
+        init_fn: called with the scaffold and the session after `init_op`, if there is no
+            checkpoint; it may restore variables from elsewhere.
         local_init_op: runs in every new session, after the variables are initialized.
         saver: saves and restores; by default one for all variables, if there are any.
         graph: the graph; by default the default graph.
@@ -39,21 +41,31 @@ class Scaffold:
     Attributes:
         graph: the graph that the sessions run.
         saver: the saver; None if the graph has no variables.
+
+    Raises:
+        InvalidArgumentError: `init_fn` is not a function.
     """
 
     def __init__(
         self,
         init_op: Node | None = None,
         init_feed_dict: Mapping[Any, Any] | None = None,
+        init_fn: Callable[[Scaffold, Session], object] | None = None,
         local_init_op: Node | None = None,
         saver: Saver | None = None,
         *,
         graph: Graph | None = None,
     ) -> None:
+        if init_fn is not None and not callable(init_fn):
+            raise InvalidArgumentError(
+                f"init_fn={init_fn!r} is not a function of a scaffold and a session; pass a node "
+                "as init_op or local_init_op"
+            )
         self.graph = infer_graph() if graph is None else graph
         self.saver = saver
         self._init_op = init_op
         self._init_feed_dict = init_feed_dict
+        self._init_fn = init_fn
         self._local_init_op = local_init_op
         self._is_set: dict[str, Any] = {}
         self._is_finalized = False
@@ -84,6 +96,8 @@ class Scaffold:
         else:
             checkpoint = None
             session.run(self._init_op, self._init_feed_dict)
+            if self._init_fn is not None:
+                self._init_fn(self, session)
         if self._local_init_op is not None:
             session.run(self._local_init_op)
         left = self.unset_variables(session)
@@ -93,7 +107,7 @@ class Scaffold:
                 + (
                     f"the checkpoint {checkpoint} lacks them"
                     if checkpoint
-                    else "init_op does not initialize them"
+                    else "neither init_op nor init_fn initializes them"
                 )
             )
         return checkpoint

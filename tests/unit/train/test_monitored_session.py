@@ -216,6 +216,34 @@ def test_uninitialized_variables_are_named(program: Program) -> None:
         creator.create_session()
 
 
+def test_init_fn_is_called_after_init_op_unless_there_is_a_checkpoint(
+    program: Program, tmp_path: Path
+) -> None:
+    with program.graph.as_default():
+        assigned = program.v.assign(7.0)
+    calls: list[tuple[train.Scaffold, float]] = []
+
+    def init_fn(scaffold: train.Scaffold, session: graphmill.Session) -> None:
+        calls.append((scaffold, float(session.run(program.v))))
+        session.run(assigned)
+
+    creator = program.creator(init_fn=init_fn, checkpoint_dir=tmp_path)
+    with creator.create_session() as session:
+        assert calls == [(creator.scaffold, 0.0)]
+        assert session.run(program.v) == 7
+        assert creator.scaffold.saver is not None
+        creator.scaffold.saver.save(session, tmp_path / "model", 1)
+    with creator.create_session() as session:
+        assert len(calls) == 1
+        assert session.run(program.v) == 7
+
+
+def test_init_fn_must_be_a_function(program: Program) -> None:
+    wrong: Any = program.step.op
+    with pytest.raises(errors.InvalidArgumentError, match=r"init_fn=.* local_init_op"):
+        program.scaffold(init_fn=wrong)
+
+
 def test_local_init_runs_in_each_session(program: Program) -> None:
     with program.graph.as_default():
         local = program.v.assign(7.0).op
