@@ -13,7 +13,7 @@ from graphmill.explain.plain import Record, as_plain, with_old_keys
 from graphmill.runtime.state_machine import TransitionHistory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from graphmill.graph.graph import Graph
 
@@ -152,9 +152,12 @@ class ClusterRecord(Record):
         history: the latest changes of state of its signatures, with their causes.
         loops: the loops in it that ran so long that they were compiled by themselves, to be used
             within the step.
+        forms: what is compiled for each node of it and of the functions that it calls, by name:
+            `lowering F` for a declared lowering, `kernel F`, or `body of F`; empty for clusters
+            that are never compiled.
     """
 
-    __slots__ = ("name", "nodes", "source", "signatures", "history", "loops")  # noqa: RUF023
+    __slots__ = ("name", "nodes", "source", "signatures", "history", "loops", "forms")  # noqa: RUF023
 
     def __init__(
         self, name: str, nodes: tuple[str, ...], *, signatures: Iterable[SignatureRecord] = ()
@@ -165,6 +168,7 @@ class ClusterRecord(Record):
         self.signatures = list(signatures)
         self.history = TransitionHistory(owner=name)
         self.loops: list[ClusterRecord] = []
+        self.forms: Mapping[str, str] = {}
 
     @property
     def story(self) -> TransitionHistory:

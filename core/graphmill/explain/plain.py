@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any, ClassVar
 
@@ -36,7 +37,7 @@ def as_plain(value: Any) -> Any:
         return {part.name: as_plain(getattr(value, part.name)) for part in fields(value)}
     if isinstance(value, TransitionHistory):
         return as_plain(value.transitions())
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         return {key: as_plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [as_plain(item) for item in value]

@@ -41,6 +41,8 @@ class NodeRecord:
             "compiled" (as a part of a cluster).
         tier_reason: the reason for the tier.
         cluster: its cluster; "" for none.
+        form: what the compiler traces for it in its cluster: `lowering F` for a declared lowering,
+            `kernel F`, which may be another than `kernel`, or `body of F`; "" outside of clusters.
     """
 
     node: str
@@ -55,6 +57,7 @@ class NodeRecord:
     tier_reason: str = ""
     cluster: str = ""
     kernel_reason: str = ""
+    form: str = ""
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as plain values, ready for JSON."""
@@ -64,6 +67,7 @@ class NodeRecord:
     def __str__(self) -> str:
         kernel = f"{self.kernel} ({self.backend}, {self.plugin})" if self.kernel else "no kernel"
         tier = f"{self.tier} ({self.tier_reason})" if self.tier_reason else self.tier
+        tier += f"; compiled form: {self.form}" if self.form else ""
         return f"{self.node} ({self.op}): {self.device}: {self.placement}; {kernel}; {tier}"
 
 
@@ -206,7 +210,7 @@ def _record(
     choice: KernelChoice | None = None
     if not is_argument_or_result(node) and node.op not in item.graph.library:
         choice = find_kernel(kernels, node, item.device)
-    tier, why, cluster = tiers.of(node.name)
+    found = tiers.of(node.name)
     return NodeRecord(
         node=node.name,
         op=node.op,
@@ -216,10 +220,11 @@ def _record(
         plugin=str(choice.owner) if choice else "",
         backend=choice.backend if choice else "",
         rejected=choice.rejected if choice else (),
-        tier=tier,
-        tier_reason=why,
-        cluster=cluster,
+        tier=found.tier,
+        tier_reason=found.reason,
+        cluster=found.cluster,
         kernel_reason=_kernel_reason(node, choice),
+        form=found.form,
     )
 
 

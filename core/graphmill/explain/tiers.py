@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from graphmill.explain.compilation import COMPILED, INTERPRETED, STRAIGHT_LINE, find_compilation
 from graphmill.session.hot_states import HotState
@@ -17,6 +17,21 @@ if TYPE_CHECKING:
 _OBSERVED: Final = (
     "its device {} must see each call of a kernel (observes_kernels of {} is not False)"
 )
+
+
+class NodeTier(NamedTuple):
+    """How one node runs.
+
+    Attributes:
+        tier, reason: its tier, and the reason for it.
+        cluster: its cluster; "" for none.
+        form: what is compiled for it; "" if nothing is.
+    """
+
+    tier: str
+    reason: str
+    cluster: str = ""
+    form: str = ""
 
 
 class Tiers:
@@ -48,22 +63,24 @@ class Tiers:
         if not self.reason and not self.compilations and not self._outside:
             self.reason = "its graph was not given to a compiler"
 
-    def of(self, node: str) -> tuple[str, str, str]:
-        """Return tier, reason and cluster (or "") of a node."""
-        if self.reason and node not in self._cluster_of:
-            return INTERPRETED, self.reason, ""
-        seen = set()
+    def of(self, name: str) -> NodeTier:
+        """Return how a node runs."""
+        if self.reason and name not in self._cluster_of:
+            return NodeTier(INTERPRETED, self.reason)
+        node, seen = name, set()
         while True:
             seen.add(node)
             cluster = self._cluster_of.get(node)
             if cluster is not None:
-                return cluster.tier, _why_in(cluster), cluster.name
+                form = cluster.forms.get(name) or cluster.forms.get(node, "")
+                return NodeTier(cluster.tier, _why_in(cluster), cluster.name, form)
             outside = self._outside.get(node)
             if outside is not None:
-                return INTERPRETED, outside, ""
+                return NodeTier(INTERPRETED, outside)
             became = self._became.get(node, ())
             if not became or became[0] in seen:
-                return INTERPRETED, "it is not in the graph that was rebuilt for compilation", ""
+                why = "it is not in the graph that was rebuilt for compilation"
+                return NodeTier(INTERPRETED, why)
             node = became[0]
 
     def _add(self, compilation: Compilation) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphmill.spi import ClusterRecord, kernel
 from graphmill_plugins.jit.ir.body_kernels import BodyKernels
+from graphmill_plugins.jit.ir.compiled_forms import CompiledForms
 from graphmill_plugins.jit.ir.function_bodies import bodies_of
 from graphmill_plugins.jit.ir.invariant_nodes import is_source
 from graphmill_plugins.jit.ir.scheduled_body import ScheduledBodies
@@ -67,6 +68,7 @@ class ClusterKernel:
             construction.node_name, bodies, inputs, device, attr.cache_dir, attr.cache_bytes
         )
         record.source = self._straight.source
+        record.forms = CompiledForms(bodies)
         is_eager = attr.mode == "eager"
         rules = TierRules(
             calls=0 if is_eager else attr.calls,

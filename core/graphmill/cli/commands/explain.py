@@ -222,6 +222,7 @@ def _whole(record: NodeRecord, details: NodeDetails | None, tier: str) -> list[s
         f"  backend  {record.backend or '-'}",
         f"  tier     {tier}: {record.tier_reason}",
         f"  cluster  {record.cluster or '-'}",
+        *([f"  form     {record.form}"] if record.form else []),
     ]
     lines += _connections(details) if details else []
     return [*lines, *(f"  rejected: {source}: {why}" for source, why in record.rejected)]

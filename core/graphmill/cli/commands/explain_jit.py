@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from graphmill.cli.model.summary import Port
     from graphmill.cli.output.formatting import Block
     from graphmill.explain.compilation import ClusterRecord, Compilation
-    from graphmill.explain.step import StepRecord
+    from graphmill.explain.step import NodeRecord, StepRecord
     from graphmill.runtime.state_machine import TransitionHistory
 
 _GRAPH_STATES: Final = (
@@ -128,6 +128,7 @@ def jit_blocks(record: StepRecord, *, with_source: bool) -> list[Block]:
         blocks.extend(_reasons(shown))
         blocks.extend(_histories(shown))
     blocks.extend(_regions(compilations))
+    blocks.extend(_inside(record.nodes))
     blocks.extend(_outside(compilations))
     if with_source:
         blocks.extend(f"{cluster.name}\n{cluster.source}".rstrip() for cluster in clusters)
@@ -230,6 +231,14 @@ def _regions(compilations: Sequence[Compilation]) -> Iterator[Table]:
         for region in regions:
             outcome = f"as {', '.join(region.became)}" if region.is_functional else region.reason
             table.rows.append((f"{region.kind} {region.name}", len(region.nodes), outcome))
+        yield table
+
+
+def _inside(nodes: Sequence[NodeRecord]) -> Iterator[Table]:
+    counts = Counter((node.op, node.form) for node in nodes if node.form)
+    if counts:
+        table = Table(("in a cluster", "nodes", "compiled form"))
+        table.rows.extend((op, count, form) for (op, form), count in counts.items())
         yield table
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from graphmill.spi import ClusterRecord
+from graphmill_plugins.jit.ir.compiled_forms import CompiledForms
 from graphmill_plugins.jit.ir.invariant_nodes import is_source
 from graphmill_plugins.jit.ir.signature import Inputs
 from graphmill_plugins.jit.ir.source_handles import SourceHandles
@@ -49,6 +50,7 @@ class LoopTiers:
         self._limit = _FIRST_LIMIT
         attr, device = cluster.attr, cluster.device
         record = ClusterRecord(loop.name, tuple(node.name for node in body.nodes))
+        record.forms = CompiledForms(body.bodies)
         cluster.record.loops.append(record)
         self._machine = TierMachine(
             record,
