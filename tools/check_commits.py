@@ -34,20 +34,20 @@ drop dump embed emit enable encode end enforce ensure erase evaluate evict exclu
 expect explain export expose extend extract fail feed fetch fill filter find fix flatten flush
 follow forbid force fork format forward free freeze fuse fuzz generate get give group guard guess
 handle harden hash hide hoist hold honor honour ignore implement import improve include increase
-index infer inline insert install interpret invalidate isolate join judge keep know label launch lead let
-limit link list load locate lock log look lower make map mark match measure memoize mend merge
-migrate mock move multiply name narrow negotiate normalize note number obey omit open optimize order
-pack pad parse pass permit pin place plan poll preallocate prefer prepare preserve prevent print
-profile propagate protect prove provide prune publish pull push put query queue quote raise read
-rebuild recompute record recover reduce refactor reference refuse regenerate register reject relax
-release reload remove rename render reorder repair repeat replace replay report require reserve
-reset reshape resolve respect restore restrict retire retry return reuse revert reword rewrite roll
-rotate round route run sample save say scatter schedule scope search select send separate serialize
-serve set share ship shorten show shrink simplify skip sort speed split stabilize standardize start
-state stop store stream strip suggest support suppress swap switch synchronize tag take teach tell
-test throttle time tolerate trace track train transfer translate treat trim try turn type unify
-unpack unroll update upgrade use validate vectorize verify wait warm warn watch widen word wrap
-write
+index infer inline insert install interpret invalidate isolate join judge keep know label launch
+lead let limit link list load locate lock log look lower make map mark match measure memoize mend
+merge migrate mock move multiply name narrow negotiate normalize note number obey omit open optimize
+order pack pad parse pass permit pin place plan poll preallocate prefer prepare preserve prevent
+print profile propagate protect prove provide prune publish pull push put query queue quote raise
+read rebuild recompute record recover reduce refactor reference refuse regenerate register reject
+relax release reload remove rename render reorder repair repeat replace replay report require
+reserve reset reshape resolve respect restore restrict retire retry return reuse revert reword
+rewrite roll rotate round route run sample save say scatter schedule scope search select send
+separate serialize serve set share ship shorten show shrink simplify skip sort speed split stabilize
+standardize start state stop store stream strip suggest support suppress swap switch synchronize tag
+take teach tell test throttle time tolerate trace track train transfer translate treat trim try turn
+type unify unpack unroll update upgrade use validate vectorize verify wait warm warn watch widen
+word wrap write
 """
 VERBS: Final = frozenset(_VERBS.split())
 """The verbs that subjects may begin with; add a verb if it is missing."""
