@@ -19,6 +19,7 @@ _LARGE_SHARE: Final = 0.1
 _MOST_OF_IT: Final = 0.5
 _MOST_REASONS: Final = 3
 _FEW_STEPS: Final = 6
+_NO_SLOT: Final = "no slot"  # the state of a signature, as the compiler names it
 
 
 class Advice(NamedTuple):
@@ -50,6 +51,7 @@ def advice_for(record: StepRecord, traced: Sequence[TracedStep]) -> list[Advice]
         *_without_steps(record, traced),
         *_whole_graph(record),
         *_signatures(record),
+        *_without_slot(record),
         *_refused(record),
         *_loops(record),
         *_slow_clusters(record, traced),
@@ -94,6 +96,18 @@ def _signatures(record: StepRecord) -> Iterator[Advice]:
                     "sizes, or batch them by size, so that shapes repeat.",
                     (cluster.name,),
                 )
+
+
+def _without_slot(record: StepRecord) -> Iterator[Advice]:
+    for compilation in record.compilations.values():
+        for cluster in compilation.clusters:
+            for signature in cluster.signatures:
+                if signature.state == _NO_SLOT:
+                    yield Advice(
+                        f"{signature.num_straight} calls of {cluster.name} had new signatures",
+                        f"They are not compiled: {signature.reason}.",
+                        (cluster.name,),
+                    )
 
 
 def _refused(record: StepRecord) -> Iterator[Advice]:

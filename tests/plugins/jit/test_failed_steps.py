@@ -137,4 +137,5 @@ def test_a_storm_of_shapes_is_right_and_ends_s12():
         (cluster,) = session.clusters
         assert sum(len(one.compiles) for one in cluster.signatures) == 16
         reasons = [one.reason for one in cluster.signatures if one.reason]
-        assert reasons == ["there are already 16 compiled signatures"]
+        (reason,) = reasons
+        assert reason.startswith("there are already 16 compiled signatures: ")

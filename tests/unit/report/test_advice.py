@@ -6,6 +6,9 @@ import pytest
 
 import graphmill
 from graphmill import ops, report
+from graphmill.explain.compilation import ClusterRecord, Compilation, SignatureRecord
+from graphmill.explain.step import StepRecord
+from graphmill.report.advice import Advice, advice_for
 
 
 @pytest.mark.jax
@@ -26,3 +29,23 @@ def test_a_slow_loop_that_is_not_compiled_is_named_with_the_reason() -> None:
     assert len(found) == 1
     assert "some of its nodes cannot be traced: slow/StringLower (StringLower)" in found[0]["text"]
     assert found[0]["nodes"]
+
+
+def test_calls_without_a_place_are_counted_with_the_cause() -> None:
+    cause = "16 signatures are being counted: pad them"
+    cluster = ClusterRecord("cluster/y/0", ("mul", "y"))
+    others = SignatureRecord("others", reason=cause)
+    others.state = "no slot"
+    others.counts.num_straight = 22
+    cluster.signatures += [SignatureRecord("float32[1]"), others]
+    compilation = Compilation()
+    compilation.clusters.append(cluster)
+    record = StepRecord((), ("y:0",), (), 40, 1, "tiered", "", (), {"CPU:0": compilation})
+    found = [one for one in advice_for(record, ()) if "signatures" in one.title]
+    assert found == [
+        Advice(
+            "22 calls of cluster/y/0 had new signatures",
+            f"They are not compiled: {cause}.",
+            ("cluster/y/0",),
+        )
+    ]

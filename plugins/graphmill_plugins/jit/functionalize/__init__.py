@@ -19,6 +19,7 @@ from graphmill.spi import compilation_of
 from graphmill.spi.compilers import RegionNote
 from graphmill.spi.graphs import is_merge, is_switch
 from graphmill.spi.passes import effects_of_node
+from graphmill.spi.process import INFO, log_event
 from graphmill_plugins.jit.analysis.waiting import WaitingNodes
 from graphmill_plugins.jit.functionalize.conditionals import (
     Conditional,
@@ -122,6 +123,8 @@ def functionalize_hot(graph: Graph, options: PassOptions) -> None:
 
 def _note(record: RegionRecord) -> RegionNote:
     reason = "" if record.is_functionalized else record.outcome
+    if reason:
+        log_event("jit", INFO, "not compiled", region=record.name, reason=reason)
     return RegionNote(
         record.kind,
         record.name,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from graphmill.errors import InternalError
 from graphmill.spi import ClusterRecord, SignatureRecord, kernel
+from graphmill.spi.process import INFO, log_event
 from graphmill_plugins.jit.ir.body_kernels import BodyKernels
 from graphmill_plugins.jit.ir.function_bodies import bodies_of
 from graphmill_plugins.jit.ir.scheduled_body import ScheduledBodies
@@ -46,6 +47,7 @@ class StraightLineKernel:
         record = attr.record or ClusterRecord(construction.node_name, ())
         record.source = self._code.source
         record.signatures.append(signature)
+        log_event("jit", INFO, "not compiled", cluster=record.name, reason=reason)
 
     def __call__(self, ctx: OpKernelContext, inputs: list[Any], done: Done) -> None:
         """Compute the outputs and pass them to `done`, at once if no kernel blocks.

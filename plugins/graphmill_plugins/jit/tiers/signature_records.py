@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from graphmill.spi import COMPILED, STRAIGHT_LINE, SignatureRecord
+from graphmill.spi.process import INFO, log_event
 from graphmill_plugins.jit.tiers.states import SERVED_COMPILED, State
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 _MAX_SHOWN: Final = 8
 _MAX_VALUE_LENGTH: Final = 40
 _MAX_RECORDS: Final = 64
+_NO_SLOT: Final = State.NO_SLOT.text
 _SUSPENDED: Final = (State.TRIAL_SUSPENDED, State.SUSPENDED)
 
 
@@ -31,6 +33,7 @@ class SignatureRecords:
     """
 
     def __init__(self, cluster: ClusterRecord) -> None:
+        self._cluster = cluster.name
         self._records = cluster.signatures
         self._shared: dict[str, SignatureRecord] = {}
         self._gone: list[SignatureRecord] = []
@@ -50,6 +53,13 @@ class SignatureRecords:
             text = "others" if self._records else "all"
             existing = self._shared[reason] = self._keep(SignatureRecord(text, reason=reason))
         return existing
+
+    def without_slot(self, cause: str) -> SignatureRecord:
+        """Return the record shared by all signatures that have no slot; the first one is logged."""
+        if _NO_SLOT not in self._shared:
+            fields = {"cluster": self._cluster, "cause": cause}
+            log_event("jit", INFO, "too many signatures", **fields)
+        return self.shared(_NO_SLOT)
 
     def retire(self, record: SignatureRecord) -> None:
         """Mark the record of an evicted signature; it is dropped when there are too many."""

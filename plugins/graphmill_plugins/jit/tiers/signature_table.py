@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 MAX_COMPILED: Final = 16
 MAX_SIGNATURES: Final = 4 * MAX_COMPILED
 CALLS_FOR_A_SLOT: Final = 64
+CHANGES_OFTEN: Final = "the shapes of its inputs change too often; pad them to a few sizes"
 
 
 class SignatureTable:
@@ -35,6 +36,17 @@ class SignatureTable:
     def is_full(self) -> bool:
         """Return whether all slots are taken."""
         return self._num_slots() >= MAX_COMPILED
+
+    def why_full(self) -> str:
+        """Return why a new signature has no slot: what the signatures do that have one."""
+        counting = len(self.in_states((State.COUNTING,)))
+        if counting:
+            given = MAX_COMPILED - counting
+            others = f", {given} were given to the compiler" if given else ""
+            return f"{counting} signatures are being counted{others}: {CHANGES_OFTEN}"
+        if len(self.holders()) == MAX_COMPILED:
+            return f"there are already {MAX_COMPILED} compiled signatures: {CHANGES_OFTEN}"
+        return f"{MAX_COMPILED} signatures were given to the compiler: {CHANGES_OFTEN}"
 
     def add(self, signature: Signature) -> None:
         """Add a new signature; evict rarely called ones without a slot to make room."""

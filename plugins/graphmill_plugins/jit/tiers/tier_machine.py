@@ -15,7 +15,6 @@ from graphmill_plugins.jit.tiers.signature_records import SignatureRecords
 from graphmill_plugins.jit.tiers.signature_state import Signature
 from graphmill_plugins.jit.tiers.signature_table import (
     CALLS_FOR_A_SLOT,
-    MAX_COMPILED,
     SignatureTable,
 )
 from graphmill_plugins.jit.tiers.states import HAS_PROGRAM, Action, Event, State
@@ -38,7 +37,6 @@ VARIED_TRIAL_CALLS: Final = 16  # the same if the duration of a call depends on 
 CALLS_TO_NEXT_TRIAL: Final = (256, 4096)
 MAX_FAILED: Final = 32  # calls with failed checks before the program is suspended
 CALLS_SUSPENDED: Final = 4096  # calls for which it is suspended then
-FULL: Final = f"there are already {MAX_COMPILED} compiled signatures"
 EVICTED: Final = "it was evicted: another signature has been called more often and has its slot"
 _ASYNCHRONOUS: Final = "not compared: wall-clock timing is meaningless on asynchronous devices"
 _BEING_COMPILED: Final = "it is being compiled"
@@ -134,10 +132,7 @@ class TierMachine:
             if tier is not None:
                 return tier, Action.KEEP
             event, reason = self._first_event(refusal)
-            is_wanted = event in (Event.ELIGIBLE, Event.DUE_IMMEDIATELY)
-            records = self._records
-            record = records.new(self._describe(values)) if is_wanted else records.shared(reason)
-            signature = self._new(key, record)
+            signature = self._new(key, self._first_record(event, reason, values))
             if event is Event.ELIGIBLE:
                 signature.calls_left = self._rules.calls
             action = self._apply(signature, event, reason)
@@ -261,7 +256,7 @@ class TierMachine:
         if refusal:
             return Event.NOT_ELIGIBLE, refusal
         if self._table.is_full():
-            return Event.TABLE_FULL, FULL
+            return Event.TABLE_FULL, self._table.why_full()
         calls = self._rules.calls
         if not calls:
             return Event.DUE_IMMEDIATELY, _BEING_COMPILED
@@ -269,6 +264,13 @@ class TierMachine:
             Event.ELIGIBLE,
             f"it will be compiled after {calls} calls with inputs of these shapes",
         )
+
+    def _first_record(self, event: Event, reason: str, values: Sequence[Any]) -> SignatureRecord:
+        if event is Event.NOT_ELIGIBLE:
+            return self._records.shared(reason)
+        if event is Event.TABLE_FULL:
+            return self._records.without_slot(reason)
+        return self._records.new(self._describe(values))
 
     def _new(self, key: Hashable, record: SignatureRecord) -> Signature:
         return Signature(key, record, self._history, is_compared=self._rules.is_compared)
@@ -347,8 +349,9 @@ class TierMachine:
         return signature
 
     def _enter_full(self, key: Hashable) -> Signature:
-        signature = self._new(key, self._records.shared(FULL))
-        self._apply(signature, Event.TABLE_FULL, FULL)
+        cause = self._table.why_full()
+        signature = self._new(key, self._records.without_slot(cause))
+        self._apply(signature, Event.TABLE_FULL, cause)
         self._table.add(signature)
         return signature
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from typing import Any
 
@@ -61,6 +62,21 @@ def test_available_element_is_taken_immediately(config: Any) -> None:
             session.run([], {"value:0": value}, targets=["put"])
         assert session.run(total) == 10
         assert bool(code_of(session)) == (config is EAGER)
+
+
+@pytest.mark.parametrize("dequeues", [1, 2])
+def test_a_loop_that_is_not_compiled_is_logged_with_the_reason(
+    dequeues: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "graphmill.jit")
+    session, total = made(EAGER, dequeues=dequeues)
+    with session:
+        for value in range(5 * dequeues):
+            session.run([], {"value:0": value}, targets=["put"])
+        session.run(total)
+    first = next(text for text in caplog.messages if text.startswith("not compiled "))
+    assert ("cluster=" in first, "region=" in first) == (dequeues == 1, dequeues == 2)
+    assert "reason=" in first
 
 
 def test_a_loop_waits_for_elements() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import random
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +29,7 @@ from graphmill_plugins.jit.tiers.states import (
     Event,
     State,
 )
-from graphmill_plugins.jit.tiers.tier_machine import FULL, TierMachine, TierRules
+from graphmill_plugins.jit.tiers.tier_machine import TierMachine, TierRules
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -376,7 +377,10 @@ def test_slot_goes_to_more_frequent_signature() -> None:
     for key in range(MAX_COMPILED):
         cluster.compiled(key)
     assert cluster.call("new").state is State.NO_SLOT
-    assert cluster.record.signatures[-1].reason == FULL
+    assert cluster.record.signatures[-1].reason == (
+        "there are already 16 compiled signatures: the shapes of its inputs change too often; pad "
+        "them to a few sizes"
+    )
     for _ in range(CALLS_FOR_A_SLOT - 2):
         assert cluster.call("new").state is State.NO_SLOT
     assert cluster.call("new").state is State.QUEUED
@@ -478,3 +482,32 @@ def test_a_storm_of_signatures_leaves_one_line() -> None:
         cluster.call(key)
     lines = cluster.machine.history().splitlines()
     assert sum("no slot" in line for line in lines) == 1
+
+
+def test_a_storm_of_signatures_is_reported_once_with_what_has_the_slots(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, "graphmill.jit")
+    cluster = Cluster()
+    for key in range(500):
+        cluster.call(key)
+    cause = "signatures are being counted: the shapes of its inputs change too often; pad them to "
+    assert cluster.record.signatures[-1].reason == f"16 {cause}a few sizes"
+    (logged,) = caplog.messages
+    assert logged == f'too many signatures cluster=c cause="16 {cause}a few sizes"'
+    assert cluster.record.signatures[-1].num_straight == 500 - MAX_COMPILED
+
+
+def test_the_cause_of_a_full_table_follows_what_the_signatures_do() -> None:
+    cluster = Cluster()
+    for key in range(MAX_COMPILED):
+        (cluster.compiled if key < 4 else cluster.call)(key)
+    cluster.call("new")
+    reason = cluster.record.signatures[-1].reason
+    assert reason.startswith("12 signatures are being counted, 4 were given to the compiler: ")
+    for key in range(4, MAX_COMPILED):
+        cluster.call(key)
+    cluster.call("newer")
+    reason = cluster.record.signatures[-1].reason
+    assert reason.startswith("16 signatures were given to the compiler: ")
+    assert len(cluster.record.signatures) == MAX_COMPILED + 1
