@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 _DIFFERENT: Final = 1
 _FLOAT64: Final = "float64"
+_EVERY_TENSOR: Final = "--every-tensor"
 _KEYS: Final = ("jit", "device", "executor", "model", "reference", "recording", _FLOAT64)
 _MODES: Final = ("off", "tiered", "eager")
 
@@ -106,7 +107,7 @@ class _Access(NamedTuple):
 @click.option("--rtol", type=float, default=1e-5, show_default=True, help="Relative tolerance.")
 @click.option("--atol", type=float, default=1e-6, show_default=True, help="Absolute tolerance.")
 @click.option("--ulps", type=float, default=0.0, help="Accept N units in the last place.")
-@click.option("--every-tensor", is_flag=True, help="Compare all tensors even if the outputs agree.")
+@click.option(_EVERY_TENSOR, is_flag=True, help="Compare all tensors even if the outputs agree.")
 @allow_option
 @trust_option
 @dir_option
@@ -305,8 +306,19 @@ def _blocks(comparison: Comparison) -> list[Block]:
         f"{comparison.num_compared} intermediate tensors compared, {len(comparison.skipped)} not"
     )
     blocks += [counts] if comparison.num_compared else []
-    blocks += [*comparison.notes, "the values agree" if comparison.agrees else "the values differ"]
-    return blocks
+    return [*blocks, *comparison.notes, _verdict(comparison)]
+
+
+def _verdict(comparison: Comparison) -> str:
+    if not comparison.outputs:  # nodes were compared one by one
+        return "the nodes agree" if comparison.agrees else "some nodes differ"
+    if not comparison.agrees:
+        return "the outputs differ"
+    if comparison.first is not None:
+        return f"the outputs agree, although '{comparison.first.tensor}' on the way to them differs"
+    if comparison.num_compared:
+        return "the outputs and all compared tensors agree"
+    return f"the outputs agree; {_EVERY_TENSOR} compares the tensors on the way to them, too"
 
 
 def _table(title: str, differences: tuple[TensorDifference, ...]) -> Table:

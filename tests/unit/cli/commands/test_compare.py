@@ -30,8 +30,20 @@ def model(folder: Path, name: str, factor: float) -> str:
 def test_a_model_agrees_with_itself_compiled(graphmill_cli: Cli, tmp_path: Path) -> None:
     result = graphmill_cli("compare", model(tmp_path, "a.pb", 2.0), "x=[0, 0.5]", "--every-tensor")
     assert result.code == 0, result.err
-    assert "the values agree" in result.out
+    assert "the outputs and all compared tensors agree" in result.out
     assert "intermediate tensors compared" in result.out
+
+
+def test_outputs_that_agree_although_the_weights_differ(graphmill_cli: Cli, tmp_path: Path) -> None:
+    a, b = model(tmp_path, "a.pb", 2.0), model(tmp_path, "b.pb", 3.0)
+    arguments = ("compare", a, "x=[0, 50]", "--b", f"model={b}")  # tanh is 1 in both
+    result = graphmill_cli(*arguments)
+    assert result.code == 0, result.err
+    assert "the outputs agree; --every-tensor compares" in result.out
+    result = graphmill_cli(*arguments, "--every-tensor")
+    assert result.code == 0, result.err
+    assert "first difference: " in result.out
+    assert "the outputs agree, although '" in result.out
 
 
 def test_another_model_differs(graphmill_cli: Cli, tmp_path: Path) -> None:
