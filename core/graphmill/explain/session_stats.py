@@ -22,8 +22,11 @@ class SessionStats:
     """Counts over all signatures whose executors the session keeps.
 
     Attributes:
-        num_steps: the number of steps.
+        num_steps: the number of steps, each of which is in one of the next three; partial runs are
+            not counted.
         num_interpreted_steps: how many of them ran before the graph was built for compilation.
+        num_hot_steps: how many ran after that, compiled or not.
+        num_watched_steps: how many had watches (`debug_options`); they are interpreted.
         num_signatures: the number of signatures (feeds, fetches, targets) that have executors.
         num_hot_signatures: how many of them were built again for compilation.
         num_clusters: the number of clusters.
@@ -37,6 +40,8 @@ class SessionStats:
 
     num_steps: int
     num_interpreted_steps: int
+    num_hot_steps: int
+    num_watched_steps: int
     num_signatures: int
     num_hot_signatures: int
     num_clusters: int
@@ -67,9 +72,13 @@ def session_stats(session: DirectSession) -> SessionStats:
         for attempt in signature.compiles
     ]
     calls = calls_by_tier(executors)
+    num_steps, num_interpreted = _num_steps(executors), sum(map(_interpreted, executors))
+    num_watched = _num_steps(session.watched_executors())
     return SessionStats(
-        num_steps=sum(one.step_count for one in executors),
-        num_interpreted_steps=sum(map(_interpreted, executors)),
+        num_steps=num_steps + num_watched,
+        num_interpreted_steps=num_interpreted,
+        num_hot_steps=num_steps - num_interpreted,
+        num_watched_steps=num_watched,
         num_signatures=len(executors),
         num_hot_signatures=sum(one.hot_items is not None for one in executors),
         num_clusters=len(clusters),
@@ -81,6 +90,10 @@ def session_stats(session: DirectSession) -> SessionStats:
         num_refused=_count(attempts, "refused"),
         compile_seconds=sum(attempt.seconds for attempt in attempts),
     )
+
+
+def _num_steps(executors: Iterable[ExecutorsAndKeys]) -> int:
+    return sum(one.step_count for one in executors)
 
 
 def _interpreted(executors: ExecutorsAndKeys) -> int:

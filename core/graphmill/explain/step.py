@@ -83,7 +83,8 @@ class StepRecord:
         num_steps: the number of its steps.
         num_interpreted: the number of steps on the first executors, which interpret every node.
         mode: the session's mode of compilation, as in its config.
-        reason: why its graph was not built again for compilation; empty if it was.
+        reason: why its graph was not built again for compilation, or why none of its nodes is in a
+            cluster, if all have the same reason; else empty.
         nodes: its nodes, with their first placement and kernels.
         compilations: the compiler's record of each device's graph, by device name.
         history: the history of its hot graph.

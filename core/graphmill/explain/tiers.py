@@ -43,7 +43,8 @@ class Tiers:
 
     Attributes:
         compilations: the compiler's record of each device's graph, by device name.
-        reason: why no graph was built again for compilation; empty if it was.
+        reason: why no graph was built again for compilation, or why none of its nodes is in a
+            cluster, if all have the same reason; else empty.
     """
 
     def __init__(self, executors: ExecutorsAndKeys, hot_steps: HotSteps) -> None:
@@ -62,6 +63,8 @@ class Tiers:
                 self._outside.update((node.name, reason) for node in item.graph.nodes)
         if not self.reason and not self.compilations and not self._outside:
             self.reason = "its graph was not given to a compiler"
+        if not self.reason and not self._cluster_of:
+            self.reason = _only_one(self._outside.values())
 
     def of(self, name: str) -> NodeTier:
         """Return how a node runs."""
@@ -132,6 +135,12 @@ def _why_not_built(executors: ExecutorsAndKeys, hot_steps: HotSteps) -> str:
     if hot.state in (HotState.QUEUED, HotState.BUILDING):
         return "the graph is being rebuilt for compilation"
     return f"the graph could not be rebuilt for compilation: {hot.reason}"
+
+
+def _only_one(reasons: Iterable[str]) -> str:
+    """Return the reason that all have; empty if they differ."""
+    distinct = set(reasons)
+    return distinct.pop() if len(distinct) == 1 else ""
 
 
 def _why_in(cluster: ClusterRecord) -> str:

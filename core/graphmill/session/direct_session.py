@@ -340,10 +340,17 @@ class DirectSession(SessionInterface):
 
     def kept_executors(self) -> list[ExecutorsAndKeys]:
         """Return the cached executors of all signatures, except of partial and watched runs."""
-        with self._graph_lock:
-            variants = list(self._variant_caches.values())
-        of_callables = [e for cache in variants for e in cache.entries() if e.form is not None]
+        of_callables = [entry for entry in self._variants() if entry.form is not None]
         return [*self._cache.entries(), *of_callables]
+
+    def watched_executors(self) -> list[ExecutorsAndKeys]:
+        """Return the cached executors of partial and watched runs."""
+        return [entry for entry in self._variants() if entry.form is None]
+
+    def _variants(self) -> list[ExecutorsAndKeys]:
+        with self._graph_lock:
+            caches = list(self._variant_caches.values())
+        return [entry for cache in caches for entry in cache.entries()]
 
     def _variant_cache(
         self, is_partial: bool, watches: Sequence[Any], form: CallableRewrites | None

@@ -206,6 +206,18 @@ def test_many_signatures_are_reported_in_one_record(
     assert sum(s.num_straight + s.num_compiled for s in signatures) == record.num_steps - 1
 
 
+def test_one_reason_of_all_nodes_is_that_of_the_record(
+    graph: graphmill.Graph, graphmill_host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x, y = tanh_graph(graph)
+    clusters = "graphmill_plugins.jit.regions.clusters"
+    monkeypatch.setattr(f"{clusters}.can_compile_for", lambda _: False)
+    with graphmill.Session("", graph, config(jit="eager"), graphmill_host) as session:
+        record = session.explain(y, [x])
+    assert record.reason == "compilation is not supported on its device"
+    assert {node.tier_reason for node in record.nodes} == {record.reason}
+
+
 def test_a_step_that_is_traced_runs_what_other_steps_run(
     graph: graphmill.Graph, graphmill_host: Host
 ) -> None:

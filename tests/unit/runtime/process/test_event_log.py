@@ -127,6 +127,32 @@ def test_another_shape_is_the_reason_for_another_compilation(
     assert stats.as_dict()["num_clusters"] == 1
 
 
+def test_each_step_is_in_one_counter() -> None:
+    graph = graphmill.Graph()
+    with graph.as_default():
+        x = graph.placeholder("float32", [None], name="x")
+        ops.math.neg(x, name="y")  # too small to be compiled
+    options = graphmill.RunOptions()
+    options.debug_options.debug_tensor_watch_opts.add(
+        node_name="y", debug_ops=["DebugIdentity"], debug_urls=["callback://counter"]
+    )
+    seen: list[Any] = []
+    host = graphmill.Host()
+    host.debug_callbacks["counter"] = seen.append
+    with graphmill.Session("", graph, None, host) as session:
+        for _ in range(2):
+            session.run("y:0", {"x:0": [1.0]}, options=options)
+        for _ in range(5):
+            session.run("y:0", {"x:0": [1.0]})
+            session.host.background.wait_idle()
+        stats = session.stats()
+    assert len(seen) == 2
+    assert stats.num_steps == 7
+    assert stats.num_watched_steps == 2
+    assert (stats.num_interpreted_steps, stats.num_hot_steps) == (3, 2)
+    assert stats.straight_calls == stats.compiled_calls == 0
+
+
 def test_stats_of_a_session_that_ran_nothing_are_zero() -> None:
     with graphmill.Session(graph=graphmill.Graph()) as session:
         assert set(session.stats().as_dict().values()) == {0}
