@@ -52,7 +52,7 @@ class Provenance(NamedTuple):
 
     @property
     def is_builtin(self) -> bool:
-        """Whether graphmill's own distribution supplied it; used in messages only."""
+        """Whether graphmill's own distribution supplied it; used in messages and tests only."""
         return self.distribution == OWN_DISTRIBUTION
 
     @property

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from graphmill.spi import files
 from graphmill.testing.case import parse_cases
 from graphmill.testing.conformance import PluginTests
 from graphmill.testing.fakes.third_party_plugin import ThirdPartyPlugin, float_op, square_root
+from graphmill.testing.finite_differences import why_not_checked
 
 CASES = '[["Foreign>Root"]]\nin = ["float32[3]: [1, 4, 9]"]\n'
 REFUSED = CASES + '[["Foreign>Root"]]\nin = ["float32[2]: [1, -4]"]\nerror = "InvalidArgument"\n'
@@ -264,3 +266,80 @@ def test_a_misspelt_op_is_found_and_named(kind: str) -> None:
     host = graphmill.Host(plugins=[Misspelt([float_op("Foreign>Root")], [root])])
     with pytest.raises(AssertionError, match=f"Misspelt.* has {kind} for ops .*: Foreign>Rot\\. C"):
         TestMisspelt().test_kernels_and_lowerings_are_for_ops_that_are_defined(host)
+
+
+class Derived(ThirdPartyPlugin):
+    """A plugin with a square, and a gradient with a given factor."""
+
+    def __init__(self, factor: float, dtype: dtypes.DType = dtypes.float32) -> None:
+        args = [(ArgDef(name, dtype),) for name in "xy"]
+
+        @kernel("Foreign>Square")
+        def square(xp: Any, x: Any) -> Any:
+            return x * x
+
+        super().__init__([OpDef("Foreign>Square", *args)], [square])
+        self._factor = factor
+
+    @graphmill.hookimpl
+    def graphmill_register_gradients(self, gradients: Any) -> None:
+        @graphmill.gradient("Foreign>Square")
+        def square_gradient(op: Any, dy: Any) -> Any:
+            return dy * op.inputs[0] * self._factor
+
+        gradients.add(square_gradient)
+
+
+def square_case(dtype: str = "float32") -> Any:
+    text = f'[["Foreign>Square"]]\nin = ["{dtype}[2,3]"]\n'
+    (case,) = parse_cases(text, "own")
+    return case
+
+
+@pytest.mark.parametrize("dtype", [dtypes.float32, dtypes.float64])
+def test_a_right_gradient_passes(dtype: dtypes.DType) -> None:
+    host = graphmill.Host(plugins=[Derived(2.0, dtype)])
+    PluginTests().test_gradients_match_finite_differences(square_case(dtype.name), host)
+
+
+@pytest.mark.parametrize("dtype", [dtypes.float32, dtypes.float64])
+@pytest.mark.parametrize("factor", [7.0, 2.2, -2.0])
+def test_a_wrong_gradient_is_found_and_named(factor: float, dtype: dtypes.DType) -> None:
+    host = graphmill.Host(plugins=[Derived(factor, dtype)])
+    with pytest.raises(AssertionError) as caught:
+        PluginTests().test_gradients_match_finite_differences(square_case(dtype.name), host)
+    found = re.search(
+        r"op Foreign>Square, gradient of .*Derived.* by input 'x' .* gives (\S+), finite "
+        r"differences give (\S+?)\.? If",
+        str(caught.value),
+    )
+    assert found, str(caught.value)
+    assert float(found[1]) / float(found[2]) == pytest.approx(factor / 2, rel=0.02)
+
+
+def test_a_gradient_that_differs_on_purpose_is_excluded() -> None:
+    class TestExcluded(PluginTests):
+        exclude: ClassVar[dict[str, str]] = {"Foreign>Square": "the factor is 7 on purpose"}
+
+    host = graphmill.Host(plugins=[Derived(7.0)])
+    with pytest.raises(pytest.skip.Exception, match="on purpose"):
+        TestExcluded().test_gradients_match_finite_differences(square_case(), host)
+
+
+def test_gradients_of_ops_with_effects_are_not_checked() -> None:
+    plugin = ThirdPartyPlugin([float_op("Foreign>Root", is_stateful=True)])
+    (case,) = parse_cases(CASES, "own")
+    assert "declares effects" in why_not_checked(case, graphmill.Host(plugins=[plugin]))
+
+
+def test_a_case_of_integers_has_no_finite_differences() -> None:
+    host = graphmill.Host(plugins=[Derived(7.0, dtypes.int32)])
+    assert "no input and output are both float64" in why_not_checked(square_case("int32"), host)
+    with pytest.raises(pytest.skip.Exception, match="no input and output are both float64"):
+        PluginTests().test_gradients_match_finite_differences(square_case("int32"), host)
+
+
+def test_a_built_in_gradient_is_not_checked() -> None:
+    (case,) = parse_cases('[[Square]]\nin = ["float32[2]"]\n', "own")
+    with pytest.raises(pytest.skip.Exception, match="no plugin has a gradient for Square"):
+        PluginTests().test_gradients_match_finite_differences(case, graphmill.default_host())

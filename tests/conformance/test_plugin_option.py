@@ -67,7 +67,7 @@ def test_sound_distribution_passes(installed: Path) -> None:
     assert done.returncode == 0, done.stdout
     assert done.stdout.count("PASSED") == 6, (
         done.stdout
-    )  # three tiers, two lists of ops, the broker
+    )  # three tiers, two lists of ops, the broker; the gradient is skipped
 
 
 def test_faulty_plugin_fails_and_is_named(installed: Path) -> None:

@@ -81,12 +81,21 @@ class GradientRegistry:
 
     def find(self, op_def: OpDef) -> GradientDef | None:
         """Return the gradient of an op, or None if none is registered."""
+        registration = self._find(op_def)
+        return None if registration is None else registration.definition
+
+    def owner_of(self, op_def: OpDef) -> object:
+        """Return who registered the gradient of an op, or None if none is registered."""
+        registration = self._find(op_def)
+        return None if registration is None else registration.owner
+
+    def _find(self, op_def: OpDef) -> _Registration | None:
         self._load(op_def.family)
         with self._lock:
             registered = self._by_op.get(op_def.name)
             if not registered:
                 return None
-            return max(registered, key=lambda entry: entry.priority).definition
+            return max(registered, key=lambda entry: entry.priority)
 
     def ops(self) -> list[str]:
         """Return the names of all ops that have a gradient; imports every registered module."""

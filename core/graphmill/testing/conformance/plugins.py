@@ -1,4 +1,4 @@
-"""`PluginTests`: a plugin's kernels behave as declared in every tier."""
+"""`PluginTests`: a plugin's kernels behave as declared in every tier; its gradients are right."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 import pytest
 
+from graphmill.registry import Provenance
 from graphmill.runtime.checks.validation import VALIDATE_VARIABLE
 from graphmill.testing.case import load_cases, parse_cases
 from graphmill.testing.compare import difference
 from graphmill.testing.conformance.rows import rows
 from graphmill.testing.direct_access import direct_accesses
+from graphmill.testing.finite_differences import gradient_problems, why_not_checked
 from graphmill.testing.runners.kernel_runner import NotApplicableError
 from graphmill.testing.runners.tier_runner import TierRunner
 
@@ -36,6 +38,8 @@ class PluginTests:
     variables, kernels that write to their inputs, wait for other nodes, open files without the
     broker, or do not raise the error of their `check=`, and lowerings whose outputs differ from
     those of their kernels.
+
+    Gradient functions that a plugin registers are compared with finite differences.
 
     Attributes:
         ops: TensorFlow ops that the plugin has kernels for; their stored cases are run.
@@ -125,6 +129,21 @@ class PluginTests:
             f"op {op}{_supplied(host, op)} opens files, connects or starts processes without the "
             f"broker: {', '.join(dict.fromkeys(accesses))}. Declare brokered=True, and use the "
             "keyword argument `broker`"
+        )
+
+    def test_gradients_match_finite_differences(self, case: Case, host: Host) -> None:
+        """The gradient that a plugin registers for an op is the slope of the op's kernel."""
+        self._skip_excluded(case)
+        owner = host.gradients.owner_of(host.ops.get(case.op))
+        if owner is None or (isinstance(owner, Provenance) and owner.is_builtin):
+            pytest.skip(f"no plugin has a gradient for {case.op}")
+        reason = why_not_checked(case, host)
+        if reason:
+            pytest.skip(reason)
+        problems = gradient_problems(case, host)
+        assert not problems, (
+            f"op {case.op}, gradient of {owner}: {'; '.join(problems)}. If the gradient differs "
+            f"on purpose, or the case is at a kink, name {case.op} or {case.id} in `exclude`"
         )
 
     @rows("E6")
