@@ -115,3 +115,11 @@ pixels_option = click.option(
     help="The range of the pixels of images for inputs of floats; default 0..1.",
 )
 """Add `--pixels` to a command."""
+queue_runners_option = click.option(
+    "--queue-runners", is_flag=True, help="Fill the model's queues in threads."
+)
+"""Add `--queue-runners` to a command."""
+step_timeout_option = click.option(
+    "--timeout", type=click.FloatRange(min=0.001), help="End a step after N seconds."
+)
+"""Add `--timeout` to a command that runs several steps."""

@@ -20,6 +20,7 @@ from graphmill.graph.node_roles import is_argument
 from graphmill.ops.definition.effects import effects_of
 from graphmill.proto import ConfigProto
 from graphmill.session.session import Session
+from graphmill.session.timeouts import timeout_options
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -41,6 +42,7 @@ def compare_with_float64(
     feeds: Mapping[str, Any] | None = None,
     *,
     tolerance: Tolerance | None = None,
+    timeout: float | None = None,
 ) -> Comparison:
     """Run a step, and recompute each of its floating-point nodes in float64.
 
@@ -49,6 +51,7 @@ def compare_with_float64(
         fetches: names of tensors.
         feeds: values by tensor name.
         tolerance: which errors of a node are accepted; `Tolerance()` if not given.
+        timeout: the seconds that the step may take; None for any.
 
     Returns:
         The error of each node, given its inputs; `outputs` is empty.
@@ -63,7 +66,8 @@ def compare_with_float64(
     graph = session.step_graph(list(fetches), list(fed))
     tensors, skipped = step_tensors(graph)
     names = [tensor.name for tensor in tensors]
-    values = dict(zip(names, session.run(names, fed), strict=True))
+    results = session.run(names, fed, options=timeout_options(timeout))
+    values = dict(zip(names, results, strict=True))
     again = _Float64(session.host, values, list(fed.values()))
     differences: list[TensorDifference] = []
     for tensor in tensors:

@@ -10,6 +10,7 @@ from graphmill.comparison.differences import Tolerance, difference_of
 from graphmill.comparison.report import Comparison
 from graphmill.comparison.step_tensors import step_tensors
 from graphmill.errors import InvalidArgumentError
+from graphmill.session.timeouts import timeout_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -32,6 +33,7 @@ def compare_sessions(
     *,
     tolerance: Tolerance | None = None,
     every_tensor: bool = False,
+    timeout: float | None = None,
 ) -> Comparison:
     """Run the same step in two sessions, and compare the fetches.
 
@@ -45,6 +47,7 @@ def compare_sessions(
         feeds: values by tensor name.
         tolerance: which differences are accepted; `Tolerance()` if not given.
         every_tensor: compare the tensors on the way even if the fetches agree.
+        timeout: the seconds that each step may take; None for any.
 
     Raises:
         NotFoundError: a graph has no such tensor.
@@ -54,7 +57,7 @@ def compare_sessions(
     accepted = tolerance or Tolerance()
     names = list(fetches)
     fed = dict(feeds or {})
-    left, right = _run(a, names, fed), _run(b, names, fed)
+    left, right = _run(a, names, fed, timeout), _run(b, names, fed, timeout)
     outputs = tuple(difference_of(name, left[name], right[name], accepted) for name in names)
     comparison = Comparison(outputs)
     if comparison.agrees and not every_tensor:
@@ -64,7 +67,7 @@ def compare_sessions(
     skipped |= {tensor.name: _OTHER_GRAPH for tensor in on_way if tensor.name not in others}
     shared = [tensor for tensor in on_way if tensor.name in others]
     every = list(dict.fromkeys([*(tensor.name for tensor in shared), *names]))
-    left, right = _run(a, every, fed), _run(b, every, fed)
+    left, right = _run(a, every, fed, timeout), _run(b, every, fed, timeout)
     again = [difference_of(name, left[name], right[name], accepted) for name in names]
     notes = []
     if not comparison.agrees and not any(difference.is_outside for difference in again):
@@ -82,6 +85,7 @@ def compare_with_values(
     *,
     tolerance: Tolerance | None = None,
     fetches: Sequence[str] | None = None,
+    timeout: float | None = None,
 ) -> Comparison:
     """Run a step, and compare tensors with reference values, such as those of another system.
 
@@ -91,6 +95,7 @@ def compare_with_values(
         feeds: values by tensor name.
         tolerance: which differences are accepted; `Tolerance()` if not given.
         fetches: those of the tensors that decide whether the step agrees; all if not given.
+        timeout: the seconds that the step may take; None for any.
 
     Raises:
         InvalidArgumentError: there are no references.
@@ -102,7 +107,7 @@ def compare_with_values(
     accepted = tolerance or Tolerance()
     fed = dict(feeds or {})
     names = list(references)
-    values = _run(session, names, fed)
+    values = _run(session, names, fed, timeout)
     on_way, skipped = step_tensors(session.step_graph(names, list(fed)))
     known = [tensor for tensor in on_way if tensor.name in references]
     skipped |= {tensor.name: _NO_REFERENCE for tensor in on_way if tensor.name not in references}
@@ -163,7 +168,7 @@ def _path(
 
 
 def _run(
-    session: Session, names: Sequence[str], feeds: Mapping[str, Any]
+    session: Session, names: Sequence[str], feeds: Mapping[str, Any], timeout: float | None
 ) -> dict[str, NDArray[Any]]:
-    values = session.run(list(names), dict(feeds))
+    values = session.run(list(names), dict(feeds), options=timeout_options(timeout))
     return {name: np.asarray(value) for name, value in zip(names, values, strict=True)}

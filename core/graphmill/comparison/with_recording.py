@@ -18,7 +18,11 @@ if TYPE_CHECKING:
 
 
 def compare_with_recording(
-    session: Session, recording: Recording, *, tolerance: Tolerance | None = None
+    session: Session,
+    recording: Recording,
+    *,
+    tolerance: Tolerance | None = None,
+    timeout: float | None = None,
 ) -> Comparison:
     """Run a step with the feeds of a recording, and compare it with what was recorded.
 
@@ -27,6 +31,7 @@ def compare_with_recording(
             value in the step are compared.
         recording: a step that ran to its end.
         tolerance: which differences are accepted; `Tolerance()` if not given.
+        timeout: the seconds that the step may take; None for any.
 
     Raises:
         InvalidArgumentError: the recording lacks the value of a feed or of a fetch.
@@ -47,7 +52,12 @@ def compare_with_recording(
     on_way, _ = step_tensors(session.step_graph(fetches, list(feeds)))
     shared = {tensor.name: recorded[tensor.name] for tensor in on_way if tensor.name in recorded}
     return compare_with_values(
-        session, shared | outputs, feeds, tolerance=tolerance, fetches=fetches
+        session,
+        shared | outputs,
+        feeds,
+        tolerance=tolerance,
+        fetches=fetches,
+        timeout=timeout,
     )
 
 

@@ -14,6 +14,7 @@ from graphmill.report.graph_data import graph_data
 from graphmill.report.graph_nodes import graph_nodes
 from graphmill.report.traced_steps import short_device, step_data, traced_step
 from graphmill.session.session import Session
+from graphmill.session.timeouts import timeout_options
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,6 +40,7 @@ def collect(
     *,
     steps: int = 0,
     title: str = "",
+    timeout: float | None = None,
 ) -> dict[str, Any]:
     """Return the contents of a signature's report, ready for JSON.
 
@@ -50,6 +52,7 @@ def collect(
         steps: how many steps to run; after each, the report waits for compilation in the
             background. The first and the last one are traced.
         title: the title of the page.
+        timeout: the seconds that each step may take; None for any.
 
     Returns:
         A dict with the keys `version`, `title`, `summary`, `advice`, `graph`, `steps`, `by_time`,
@@ -62,7 +65,7 @@ def collect(
     """
     session = model if isinstance(model, Session) else model.session
     fetches, feeds = _signature(model, session, fetches, feed_dict, steps)
-    traced = _run(session, fetches, feed_dict or {}, steps)
+    traced = _run(session, fetches, feed_dict or {}, steps, timeout)
     record = session.explain(fetches, feeds)
     nodes = graph_nodes(session.step_graph(fetches, feeds), session.host.ops)
     graph, positions = graph_data(nodes, record, traced[-1] if traced else None, MAX_NODES)
@@ -125,17 +128,22 @@ def _signature(
 
 
 def _run(
-    session: Session, fetches: Any, feed_dict: Mapping[Any, Any], steps: int
+    session: Session,
+    fetches: Any,
+    feed_dict: Mapping[Any, Any],
+    steps: int,
+    timeout: float | None,
 ) -> list[TracedStep]:
     """Run steps, wait for compilation after each, and return the first and the last one, traced."""
     traced = []
+    options = timeout_options(timeout)
     for number in range(steps):
         if number in (0, steps - 1):
             trace = StepTrace()
-            session.run(fetches, feed_dict, run_metadata=trace)
+            session.run(fetches, feed_dict, options, trace)
             traced.append(traced_step(f"step {number + 1} of {steps}", trace))
         else:
-            session.run(fetches, feed_dict)
+            session.run(fetches, feed_dict, options)
         session.host.background.wait_idle()
     return traced
 

@@ -15,7 +15,9 @@ from graphmill.cli.options import (
     dir_option,
     pass_settings,
     pixels_option,
+    queue_runners_option,
     signature_option,
+    step_timeout_option,
     tags_option,
     take_model,
     trust_option,
@@ -75,6 +77,13 @@ class _Side(NamedTuple):
         return cls(**values)
 
 
+class _Limits(NamedTuple):
+    """The differences that are accepted, and the seconds that a step may take."""
+
+    tolerance: Tolerance
+    timeout: float | None
+
+
 class _Access(NamedTuple):
     """The rules for what the models may do."""
 
@@ -114,6 +123,8 @@ class _Access(NamedTuple):
 @tags_option
 @signature_option
 @pixels_option
+@queue_runners_option
+@step_timeout_option
 @common_options
 @pass_settings
 @click.pass_context
@@ -135,6 +146,8 @@ def compare(
     tags: str | None,
     signature: str | None,
     pixels: str | None,
+    queue_runners: bool,
+    timeout: float | None,
 ) -> None:
     """Run MODEL in two ways on the same inputs, and show where the values differ.
 
@@ -144,6 +157,7 @@ def compare(
 
     For example: graphmill compare MODEL image=@seven.png --a jit=off --b jit=eager
     """
+    from graphmill.cli.model.input_threads import queue_runners_running
     from graphmill.comparison import Tolerance
 
     model, inputs = take_model(arguments, folder)
@@ -160,25 +174,25 @@ def compare(
 
         recording = load_recording(b.recording)
         fetches = recording.fetches
-    tolerance = Tolerance(rtol, atol, ulps)
+    limits = _Limits(Tolerance(rtol, atol, ulps), timeout)
 
     def load(side: _Side) -> LoadedModel:
         rules = _Access(allow, trust)
         return _load(settings, side, model, rules, tags=tags, signature=signature, fetches=fetches)
 
     left = load(a)
-    with left.session:
+    with left.session, queue_runners_running(left, is_on=queue_runners):
         values = {} if recording is not None else _values(left, inputs, pixels)
         if recording is not None:
-            comparison = _with_recording(left, recording, tolerance)
+            comparison = _with_recording(left, recording, limits)
         elif b.float64:
-            comparison = _in_float64(left, values, tolerance)
+            comparison = _in_float64(left, values, limits)
         elif b.reference:
-            comparison = _with_reference(left, values, Path(b.reference), tolerance)
+            comparison = _with_reference(left, values, Path(b.reference), limits)
         else:
             right = load(b)
-            with right.session:
-                comparison = _two(left, right, values, tolerance, every_tensor=every_tensor)
+            with right.session, queue_runners_running(right, is_on=queue_runners):
+                comparison = _two(left, right, values, limits, every_tensor=every_tensor)
     data = {"model": model, "a": first, "b": second, **comparison.as_dict()}
     emit(data, _blocks(comparison), as_json=settings.as_json)
     if not comparison.agrees:
@@ -228,7 +242,7 @@ def _two(
     left: LoadedModel,
     right: LoadedModel,
     values: Mapping[str, Any],
-    tolerance: Tolerance,
+    limits: _Limits,
     *,
     every_tensor: bool,
 ) -> Comparison:
@@ -246,29 +260,29 @@ def _two(
             right.session,
             names,
             values,
-            tolerance=tolerance,
+            **limits._asdict(),
             every_tensor=every_tensor,
         )
 
 
-def _in_float64(loaded: LoadedModel, values: Mapping[str, Any], tolerance: Tolerance) -> Comparison:
+def _in_float64(loaded: LoadedModel, values: Mapping[str, Any], limits: _Limits) -> Comparison:
     from graphmill.comparison import compare_with_float64
 
     with stage("comparing", loaded.session.waits):
         return compare_with_float64(
-            loaded.session, list(loaded.outputs.values()), values, tolerance=tolerance
+            loaded.session, list(loaded.outputs.values()), values, **limits._asdict()
         )
 
 
-def _with_recording(loaded: LoadedModel, recording: Recording, tolerance: Tolerance) -> Comparison:
+def _with_recording(loaded: LoadedModel, recording: Recording, limits: _Limits) -> Comparison:
     from graphmill.comparison import compare_with_recording
 
     with stage("comparing", loaded.session.waits):
-        return compare_with_recording(loaded.session, recording, tolerance=tolerance)
+        return compare_with_recording(loaded.session, recording, **limits._asdict())
 
 
 def _with_reference(
-    loaded: LoadedModel, values: Mapping[str, Any], folder: Path, tolerance: Tolerance
+    loaded: LoadedModel, values: Mapping[str, Any], folder: Path, limits: _Limits
 ) -> Comparison:
     """Compare the outputs that have a file, as `graphmill run --outdir` writes them."""
     import numpy as np
@@ -289,7 +303,7 @@ def _with_reference(
         expected = ", ".join(output_file_name(name) for name in loaded.outputs)
         raise NotFoundError(f"{folder} has no values of the outputs; expected a file {expected}")
     with stage("comparing", loaded.session.waits):
-        return compare_with_values(loaded.session, references, values, tolerance=tolerance)
+        return compare_with_values(loaded.session, references, values, **limits._asdict())
 
 
 def _blocks(comparison: Comparison) -> list[Block]:

@@ -16,6 +16,7 @@ from graphmill.cli.options import (
     dir_option,
     pass_settings,
     pixels_option,
+    queue_runners_option,
     signature_option,
     tags_option,
     take_model,
@@ -73,6 +74,7 @@ if TYPE_CHECKING:
 @tags_option
 @signature_option
 @pixels_option
+@queue_runners_option
 @common_options
 @pass_settings
 def debug(
@@ -91,6 +93,7 @@ def debug(
     tags: str | None,
     signature: str | None,
     pixels: str | None,
+    queue_runners: bool,
 ) -> None:
     """Run a step of MODEL node by node, stop at conditions, and look at what is in it.
 
@@ -112,11 +115,14 @@ def debug(
     stream = (io.StringIO("\n".join(lines)) if lines else commands) or sys.stdin
     if recorded is not None and (inputs or fetches or pixels or is_recording(model)):
         raise click.UsageError("--replay takes inputs and fetches from the recording, for a MODEL.")
+    if queue_runners and (recorded is not None or is_recording(model)):
+        raise click.UsageError("--queue-runners needs a MODEL, and cannot be used with --replay.")
     if is_recording(model):
         if inputs or pixels:
             raise click.UsageError(f"{model} is a recording, which takes no inputs.")
         _play(model, stream, wait)
         return
+    from graphmill.cli.model.input_threads import queue_runners_running
     from graphmill.cli.model.loaded_model import load_model
     from graphmill.cli.model.placement import session_placement
 
@@ -127,7 +133,7 @@ def debug(
         loaded = load_model(
             model, host, tags=tags, signature=signature, fetches=fetches, config=config
         )
-    with loaded.session:
+    with loaded.session, queue_runners_running(loaded, is_on=queue_runners):
         if recorded is None:
             _debug(loaded, inputs, pixels, stream, wait)
         else:

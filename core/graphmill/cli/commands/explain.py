@@ -15,7 +15,9 @@ from graphmill.cli.options import (
     common_options,
     pass_settings,
     pixels_option,
+    queue_runners_option,
     signature_option,
+    step_timeout_option,
     tags_option,
     trust_option,
 )
@@ -70,6 +72,8 @@ _STEPS: Final = 20
 @tags_option
 @signature_option
 @pixels_option
+@queue_runners_option
+@step_timeout_option
 @common_options
 @pass_settings
 def explain(
@@ -91,6 +95,8 @@ def explain(
     tags: str | None,
     signature: str | None,
     pixels: str | None,
+    queue_runners: bool,
+    timeout: float | None,
 ) -> None:
     """Show the device, kernel and tier of each node of MODEL, with the reasons.
 
@@ -104,13 +110,20 @@ def explain(
     from graphmill.cli.input import input_args
     from graphmill.cli.input.image_input import noted_images
     from graphmill.cli.model.added_nodes import added_nodes
+    from graphmill.cli.model.input_threads import queue_runners_running
     from graphmill.cli.model.loaded_model import load_model
     from graphmill.cli.model.placement import session_placement
 
-    if not jit and (steps is not None or source or ((inputs or pixels) and not memory)):
+    if not jit and (
+        steps is not None
+        or source
+        or queue_runners
+        or timeout
+        or ((inputs or pixels) and not memory)
+    ):
         raise click.UsageError(
-            "Inputs, --pixels, --steps and --source need --jit: without it, the model is not run. "
-            "--memory takes inputs, too, for their shapes."
+            "Inputs, --pixels, --queue-runners, --timeout, --steps and --source need --jit: "
+            "without it, the model is not run. --memory takes inputs, too, for their shapes."
         )
     if dot and (jit or nodes or memory or settings.as_json):
         raise click.UsageError(
@@ -125,17 +138,23 @@ def explain(
         loaded = load_model(
             model, host, tags=tags, signature=signature, fetches=fetches, config=config
         )
-    with loaded.session:
+    with loaded.session, queue_runners_running(loaded, is_on=queue_runners):
         sources = loaded.named(sources)
         if jit:
             with stage("running", loaded.session.waits):
-                record = record_after(loaded, sources, images, _STEPS if steps is None else steps)
+                record = record_after(
+                    loaded, sources, images, _STEPS if steps is None else steps, timeout
+                )
         else:
             feeds = [port.tensor for port in loaded.inputs.values()]
             record = loaded.session.explain(list(loaded.outputs.values()), feeds)
         shown = _shown(record.nodes, nodes)
         graph = loaded.session.step_graph(record.fetches, record.feeds) if nodes or dot else None
-        usage = memory_usage(loaded, sources, images, record, is_run=jit) if memory else None
+        usage = (
+            memory_usage(loaded, sources, images, record, is_run=jit, timeout=timeout)
+            if memory
+            else None
+        )
     if dot and graph is not None:
         _write_dot(graph, record.nodes)
         return

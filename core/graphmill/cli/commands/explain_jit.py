@@ -31,7 +31,11 @@ _TRIAL: Final = "trial: both tiers are timed"
 
 
 def record_after(
-    loaded: LoadedModel, sources: Mapping[str, Source], images: ImageOptions, steps: int
+    loaded: LoadedModel,
+    sources: Mapping[str, Source],
+    images: ImageOptions,
+    steps: int,
+    timeout: float | None = None,
 ) -> StepRecord:
     """Run some steps of a model, wait for compilation after each, and return its record.
 
@@ -41,6 +45,7 @@ def record_after(
             dimensions.
         images: how images are converted.
         steps: how many steps to run; with 0 the graph is only built for compilation.
+        timeout: the seconds that each step may take; None for any.
 
     Raises:
         NotFoundError: the model has no such input, or a file does not exist.
@@ -50,7 +55,7 @@ def record_after(
     ports = _fed(loaded, sources)
     if steps:
         values = {name: _value(port, sources.get(name), images) for name, port in ports.items()}
-        _run(loaded, values, steps, are_made_up=len(sources) < len(values))
+        _run(loaded, values, steps, timeout, are_made_up=len(sources) < len(values))
     return loaded.session.explain(
         list(loaded.outputs.values()),
         [port.tensor for port in ports.values()],
@@ -165,12 +170,17 @@ def _value(port: Port, source: Source | None, images: ImageOptions) -> np.ndarra
 
 
 def _run(
-    loaded: LoadedModel, values: dict[str, np.ndarray[Any, Any]], steps: int, *, are_made_up: bool
+    loaded: LoadedModel,
+    values: dict[str, np.ndarray[Any, Any]],
+    steps: int,
+    timeout: float | None,
+    *,
+    are_made_up: bool,
 ) -> None:
     background = loaded.host.background
     try:
         for _ in range(steps):
-            loaded.run(values)
+            loaded.run(values, timeout)
             background.wait_idle()
     except OpError as error:
         if are_made_up:

@@ -8,6 +8,7 @@ from graphmill.cli.output.formatting import Table
 from graphmill.explain.memory import peaks
 from graphmill.explain.memory_forecast import MemoryForecast, forecast_memory
 from graphmill.explain.plain import as_plain
+from graphmill.session.timeouts import timeout_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -41,6 +42,7 @@ def memory_usage(
     record: StepRecord,
     *,
     is_run: bool,
+    timeout: float | None = None,
 ) -> MemoryUsage:
     """Return the memory of a step of a model.
 
@@ -50,6 +52,7 @@ def memory_usage(
         images: how images are converted.
         record: the record of the step, for the devices of its nodes.
         is_run: whether to run and measure a step, too.
+        timeout: the seconds that this step may take; None for any.
 
     Raises:
         InvalidArgumentError: a value does not fit its input, or an input cannot be fed zeros.
@@ -65,14 +68,17 @@ def memory_usage(
         [values[feed].shape if feed in values else None for feed in record.feeds],
         {one.node: one.device for one in record.nodes},
     )
-    return MemoryUsage(forecast, _measured(loaded, values) if is_run else None)
+    return MemoryUsage(forecast, _measured(loaded, values, timeout) if is_run else None)
 
 
-def _measured(loaded: LoadedModel, values: Mapping[str, Any]) -> dict[str, Peak]:
+def _measured(
+    loaded: LoadedModel, values: Mapping[str, Any], timeout: float | None
+) -> dict[str, Peak]:
     from graphmill.timeline import StepTrace, lifetimes, node_runs
 
     trace = StepTrace()
-    loaded.session.run(list(loaded.outputs.values()), values, run_metadata=trace)
+    outputs, options = list(loaded.outputs.values()), timeout_options(timeout)
+    loaded.session.run(outputs, values, options=options, run_metadata=trace)
     return peaks(lifetimes(node_runs(trace)))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -14,7 +15,9 @@ from graphmill.cli.options import (
     dir_option,
     pass_settings,
     pixels_option,
+    queue_runners_option,
     signature_option,
+    step_timeout_option,
     tags_option,
     take_model,
     trust_option,
@@ -60,6 +63,8 @@ _SHOWN: Final = 5  # of the things to try
 @tags_option
 @signature_option
 @pixels_option
+@queue_runners_option
+@step_timeout_option
 @common_options
 @pass_settings
 def report(
@@ -79,6 +84,8 @@ def report(
     tags: str | None,
     signature: str | None,
     pixels: str | None,
+    queue_runners: bool,
+    timeout: float | None,
 ) -> None:
     """Write one HTML file with the graph of MODEL, what is compiled, what ran, and what to try.
 
@@ -91,15 +98,17 @@ def report(
     from graphmill.cli.commands.explain_jit import step_values
     from graphmill.cli.input import input_args
     from graphmill.cli.input.image_input import noted_images
+    from graphmill.cli.model.input_threads import queue_runners_running
     from graphmill.cli.model.loaded_model import load_model
     from graphmill.cli.model.placement import session_placement
     from graphmill.report.page import render
     from graphmill.report.report_data import collect, default_steps
 
     model, inputs = take_model(arguments, folder)
-    if not is_run and (inputs or pixels or steps is not None):
+    if not is_run and (inputs or pixels or queue_runners or timeout or steps):
         raise click.UsageError(
-            "Inputs, --pixels and --steps need --run: without it, the model is not run."
+            "Inputs, --pixels, --queue-runners, --timeout and --steps need --run: without it, "
+            "the model is not run."
         )
     sources = input_args.unique(input_args.parse_short(inputs))
     with stage(f"loading {model}"):
@@ -115,8 +124,12 @@ def report(
         if is_run:
             feeds, is_made_up = step_values(loaded, loaded.named(sources), noted_images(pixels))
             count = steps or default_steps(_num_nodes(loaded, feeds))
-        with stage("running" if is_run else "preparing", loaded.session.waits):
-            data = _collect(collect, loaded, feeds, count, title or model, is_run and is_made_up)
+        with (
+            stage("running" if is_run else "preparing", loaded.session.waits),
+            queue_runners_running(loaded, is_on=queue_runners),
+        ):
+            prepared = partial(collect, steps=count, title=title or model, timeout=timeout)
+            data = _collect(prepared, loaded, feeds, count, is_run and is_made_up)
     with stage(f"writing {out}"):
         page = render(data).encode()
         files.write(files.as_path(out), page)
@@ -133,7 +146,6 @@ def _collect(
     loaded: LoadedModel,
     feeds: dict[str, Any],
     steps: int,
-    title: str,
     is_made_up: bool,
 ) -> dict[str, Any]:
     from graphmill.cli.commands.explain_jit import note_zeros
@@ -141,9 +153,8 @@ def _collect(
     from graphmill.errors import OpError
 
     try:
-        data: dict[str, Any] = collect(
-            loaded.session, list(loaded.outputs.values()), feeds, steps=steps, title=title
-        )
+        outputs = list(loaded.outputs.values())
+        data: dict[str, Any] = collect(loaded.session, outputs, feeds)
     except OpError as error:
         if steps:
             mark_as_execution(error)

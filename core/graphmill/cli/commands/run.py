@@ -24,6 +24,7 @@ from graphmill.cli.options import (
     dir_option,
     pass_settings,
     pixels_option,
+    queue_runners_option,
     signature_option,
     tags_option,
     take_model,
@@ -78,7 +79,7 @@ if TYPE_CHECKING:
     help="For --isolate: a limit of the process, such as memory_bytes=2000000000; may be repeated.",
 )
 @click.option("--timeout", type=click.FloatRange(min=0.001), help="End the run after N seconds.")
-@click.option("--queue-runners", is_flag=True, help="Fill the model's queues in threads.")
+@queue_runners_option
 @tags_option
 @signature_option
 @click.option("--resize", is_flag=True, help="Scale images to the size of the input.")

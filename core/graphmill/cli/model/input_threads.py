@@ -5,14 +5,16 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from graphmill.errors import InvalidArgumentError
+from graphmill.errors import DeadlineExceededError, InvalidArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from graphmill.cli.model.loaded_model import RunnableModel
+    from graphmill.train.queue_runner import QueueRunner
 
 _LOCAL_INIT = "local_init_op"  # the collection that tf.train.Supervisor and Scaffold write
+_ADVICE = "try: --queue-runners (queue_runners=True), which fills the queues of the model"
 
 
 @contextmanager
@@ -21,21 +23,23 @@ def queue_runners_running(model: RunnableModel, *, is_on: bool) -> Iterator[None
 
     Args:
         model: the model.
-        is_on: whether to do it; otherwise the block just runs.
+        is_on: whether to do it; otherwise the error of a step that waited too long for one of
+            these queues says how.
 
     Raises:
         InvalidArgumentError: the model has no queue runners.
         OpError: a thread failed.
     """
     if not is_on:
-        yield
+        with _advice(model):
+            yield
         return
     from graphmill.cli.model.loaded_model import LoadedModel
     from graphmill.train.coordinator import Coordinator
-    from graphmill.train.queue_runner import queue_runners_of, start_queue_runners
+    from graphmill.train.queue_runner import start_queue_runners
 
     meta_graph = model.meta_graph if isinstance(model, LoadedModel) else None
-    runners = [] if meta_graph is None else queue_runners_of(meta_graph)
+    runners = _runners(model)
     if not isinstance(model, LoadedModel) or not runners or meta_graph is None:
         raise InvalidArgumentError(
             f"{model.name} has no queue runners; a .meta file or a SavedModel can have them"
@@ -49,3 +53,23 @@ def queue_runners_running(model: RunnableModel, *, is_on: bool) -> Iterator[None
     finally:
         coordinator.request_stop()
         coordinator.join()
+
+
+@contextmanager
+def _advice(model: RunnableModel) -> Iterator[None]:
+    """Say in the error of a step that waited for a queue that the model can fill it."""
+    try:
+        yield
+    except DeadlineExceededError as error:
+        waits = any(repr(runner.name) in error.message for runner in _runners(model))
+        if waits and _ADVICE not in getattr(error, "__notes__", ()):
+            error.add_note(_ADVICE)
+        raise
+
+
+def _runners(model: RunnableModel) -> list[QueueRunner]:
+    from graphmill.cli.model.loaded_model import LoadedModel
+    from graphmill.train.queue_runner import queue_runners_of
+
+    meta_graph = model.meta_graph if isinstance(model, LoadedModel) else None
+    return [] if meta_graph is None else queue_runners_of(meta_graph)

@@ -26,6 +26,7 @@ from graphmill.errors import (
     suggest,
 )
 from graphmill.ops.definition.op_traits import ControlFlow
+from graphmill.session.timeouts import timeout_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -130,12 +131,10 @@ class RunnableModel:
         """
         feeds = {port.tensor: values[name] for name, port in self.ports(values).items()}
         names = list(self.outputs)
-        options: dict[str, Any] = {}
-        if timeout is not None:
-            options["timeout_in_ms"] = max(round(timeout * 1000), 1)
         try:
             fetches = [self.outputs[name] for name in names]
-            results = self.session.run(fetches, feeds, options=options or None, run_metadata=trace)
+            options = timeout_options(timeout)
+            results = self.session.run(fetches, feeds, options=options, run_metadata=trace)
         except UnknownNameError:
             raise
         except OpError as error:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import graphmill
-from graphmill import ops
+from graphmill import ops, train
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -81,3 +81,61 @@ def test_pixels_need_a_step(graphmill_cli: Cli, sums: str, command: str) -> None
     outcome = graphmill_cli(command, sums, "--pixels", "0..1")
     assert outcome.code == 2
     assert "--pixels" in outcome.err
+
+
+@pytest.fixture
+def queue_model(tmp_path: Path) -> str:
+    """The path of a MetaGraph that takes a number from a queue, which a queue runner fills."""
+    graph = graphmill.Graph()
+    with graph.as_default():
+        queue = ops.data_flow.fifo_queue_v2(component_types=["float32"], capacity=2)
+        enqueue = ops.data_flow.queue_enqueue_v2(queue, [graph.constant(5.0)])
+        train.add_queue_runner(train.QueueRunner.of_queue(queue, [enqueue]), graph)
+        (element,) = ops.data_flow.queue_dequeue_v2(queue, component_types=["float32"])
+        ops.math.neg(element, name="y")
+    train.export_meta_graph(tmp_path / "m.meta", graph)
+    return str(tmp_path / "m.meta")
+
+
+STEPS = [
+    ("report", "--run", "--steps", "1"),
+    ("explain", "--jit", "--steps", "1", "--memory"),
+    ("compare", "--every-tensor"),
+    ("compare", "--b", "float64"),
+]
+
+
+@pytest.mark.parametrize("arguments", [*STEPS, ("debug", "-x", "continue", "-x", "results")])
+def test_queue_runners_fill_the_queues_of_steps(
+    graphmill_cli: Cli,
+    queue_model: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: tuple[str, ...],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    command, *options = arguments
+    outcome = graphmill_cli(command, queue_model, "--fetch", "y:0", *options, "--queue-runners")
+    assert outcome.code == 0, outcome.err
+    assert command != "debug" or "-5" in outcome.out
+
+
+@pytest.mark.parametrize("arguments", [*STEPS, ("run",)])
+def test_step_that_waits_for_a_queue_ends_with_advice(
+    graphmill_cli: Cli, queue_model: str, arguments: tuple[str, ...]
+) -> None:
+    command, *options = arguments
+    outcome = graphmill_cli(command, queue_model, "--fetch", "y:0", *options, "--timeout", "0.05")
+    assert outcome.code != 0, outcome.err
+    assert "did not end within its timeout of 50 ms" in outcome.err
+    assert outcome.err.count("try: --queue-runners") == 1
+
+
+@pytest.mark.parametrize("option", [("--queue-runners",), ("--timeout", "1")])
+def test_options_of_steps_need_a_step(
+    graphmill_cli: Cli, sums: str, option: tuple[str, ...]
+) -> None:
+    for command in ("report", "explain"):
+        outcome = graphmill_cli(command, sums, *option)
+        assert outcome.code == 2
+        assert option[0] in outcome.err
