@@ -15,12 +15,14 @@ from graphmill.errors import InvalidArgumentError
 from graphmill.graph.formats.import_export import extend_graph
 from graphmill.graph.infer_graph import infer_graph
 from graphmill.graph.variable import Variable
+from graphmill.train.input_map import map_inputs
 from graphmill.train.queue_runner import queue_runners_of
 from graphmill.train.saver import Saver, meta_graph_of
 from graphmill.train.scoped_meta_graph import scoped_meta_graph
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Mapping
 
     from graphmill.graph.builder import Graph
 
@@ -38,6 +40,7 @@ def import_meta_graph(
     import_scope: str | None = None,
     *,
     graph: Graph | None = None,
+    input_map: Mapping[str, Any] | None = None,
 ) -> Saver | None:
     """Add the nodes, variables and collections of a MetaGraph to a graph.
 
@@ -51,13 +54,15 @@ def import_meta_graph(
         import_scope: a name scope to put its nodes in; a name in use is made unique. Checkpoints
             of the returned saver have the names without the scope.
         graph: the graph; by default the default graph.
+        input_map: tensors of the graph, or values, that its nodes read instead of tensors of the
+            MetaGraph, by the names of these. The nodes that are replaced are added, too.
 
     Returns:
         A saver with the MetaGraph's own nodes; None if it has none.
 
     Raises:
-        InvalidArgumentError: it is not a MetaGraph, a name is in use, a collection is damaged, or
-            `import_scope` is not a text.
+        InvalidArgumentError: it is not a MetaGraph, a name is in use, a collection is damaged,
+            `import_scope` is not a text, or no node reads a tensor of `input_map`.
         NotFoundError: the file does not exist, or an op is unknown.
     """
     if not isinstance(import_scope, str | None):
@@ -67,15 +72,19 @@ def import_meta_graph(
         )
     target = infer_graph() if graph is None else graph
     message = _as_message(meta_graph_or_file)
+    scope = ""
     if import_scope:
         with target.name_scope(import_scope) as scope:
             message = scoped_meta_graph(message, scope)
     definition = message.graph_def
-    if clear_devices:
+    if clear_devices or input_map:
         definition = proto.GraphDef()
         definition.CopyFrom(message.graph_def)
+    if clear_devices:
         for node in definition.node:
             node.device = ""
+    if input_map:
+        map_inputs(definition, input_map, target, scope)
     runners = queue_runners_of(message)
     extend_graph(target, definition, target.ops)
     _add_variables(target, message)
