@@ -36,6 +36,14 @@ class GradientDef(NamedTuple):
     function: Callable[..., Any] | None
     slices: bool = False
 
+    @property
+    def source(self) -> str:
+        """Where the function is defined, as `module.function`, for messages."""
+        function = self.function
+        if function is None:
+            return "none flows through it"
+        return f"{function.__module__}.{getattr(function, '__qualname__', function)}"
+
 
 class GradientTable(list[GradientDef]):
     """A table of gradient declarations; a module's tables are collected like its functions."""

@@ -208,6 +208,9 @@ class KernelRegistrar(_Registrar):
         self._registry.add(kernels, owner=self.owner)
         declared = [kernels] if isinstance(kernels, KernelDef) else kernels_of(kernels)
         self._file(*(op for definition in declared for op in definition.ops))
+        lowered = [op for one in declared if one.lowering is not None for op in one.ops]
+        if lowered:
+            self._record.registered.setdefault("lowerings", []).extend(lowered)
 
     def add_module(self, module: str, ops: Iterable[str], *, backend: str | None = None) -> None:
         """Register a module by name; it is imported when one of `ops` is first used.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 import inspect
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from graphmill.runtime.kernels.kernel_registry import Registration
 
 _GLOB = "*?["
+_NO_GRADIENT = "no gradient is registered; JAX differentiates the op where it is traceable"
 _FEW_OPS = 3
 """A kernel's docstring describes each of its ops if it has no more than these."""
 
@@ -100,16 +101,58 @@ def _describe(settings: Settings, host: Host, name: str) -> None:
     definition = host.ops.get(name)
     with stage(f"importing the kernels of {name}"):
         registrations = host.kernels.registrations(definition)
+        gradients = _gradients(host, definition)
+        lowerings = _lowerings(host, definition, registrations)
     data = {
         **_definition_data(definition),
         "summary": _summary(definition, registrations),
         "kernels": [_kernel_data(r) for r in registrations],
+        "gradients": [one._asdict() for one in gradients],
+        "lowerings": [one._asdict() for one in lowerings],
     }
-    emit(data, _blocks(definition, registrations), as_json=settings.as_json)
+    blocks = _blocks(definition, registrations)
+    blocks += [_table("gradient", gradients) if gradients else _NO_GRADIENT]
+    blocks += [_table("lowering", lowerings)] if lowerings else []
+    emit(data, blocks, as_json=settings.as_json)
+
+
+class _Declared(NamedTuple):
+    """A declared gradient or lowering of an op, and the plugin that registered it."""
+
+    source: str
+    plugin: str
+
+
+def _gradients(host: Host, definition: OpDef) -> list[_Declared]:
+    """Return the gradient that is used for an op, if one is registered."""
+    found = host.gradients.find(definition)
+    if found is None:
+        return []
+    return [_Declared(found.source, str(host.gradients.owner_of(definition)))]
+
+
+def _lowerings(
+    host: Host, definition: OpDef, registrations: Sequence[Registration]
+) -> list[_Declared]:
+    """Return the traceable forms of an op: those that its kernels name, and all others."""
+    declared = [(one.definition.lowering, one.owner) for one in registrations]
+    declared += host.lowerings.registrations(definition.name)
+    found = {
+        _Declared(lowering.source, str(owner)): None
+        for lowering, owner in declared
+        if lowering is not None and lowering.function is not None
+    }
+    return list(found)
+
+
+def _table(kind: str, declared: Sequence[_Declared]) -> Table:
+    table = Table((kind, "plugin"))
+    table.rows += [(one.source, one.plugin.removeprefix("plugin ")) for one in declared]
+    return table
 
 
 def _blocks(definition: OpDef, registrations: list[Registration]) -> list[Block]:
-    head = f"{definition.name} ({definition.family})"
+    head = f"{definition.name} ({definition.family})" if definition.family else definition.name
     traits = [
         text
         for applies, text in (

@@ -103,6 +103,18 @@ class LoweringRegistry:
             self._found[key] = (_merged(op, entries), declared)
         return self._found[key][0]
 
+    def registrations(self, op: str) -> list[tuple[Lowering, object]]:
+        """Return the lowerings that are registered for an op, each with its owner.
+
+        Those that kernels name by `lowering=` are in the kernels' definitions.
+
+        Raises:
+            InternalError: a module with lowerings of the op cannot be imported.
+        """
+        self._load(op)
+        with self._lock:
+            return [(entry.lowering, entry.owner) for entry in self._by_op.get(op, ())]
+
     def ops(self) -> list[str]:
         """Return the names of all ops that have a lowering; imports nothing."""
         with self._lock:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
 import graphmill
 from graphmill.cli import error_reporting
 from graphmill.plugin.host import Host
 from graphmill.runtime.kernels.kernel import kernel
+from graphmill.testing.fakes.third_party_plugin import float_op
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -98,6 +100,55 @@ def test_one_op_as_json(graphmill_cli: Callable[..., Any], host: Host) -> None:
     assert data["inputs"] == [{"name": "features", "type": "T"}]
     assert "bfloat16" in data["attrs"][0]["allowed"]
     assert [kernel["types"] for kernel in data["kernels"]] == [{"T": ["float32"]}]
+
+
+class CubeRoot:
+    """A plugin with an op without family, and everything that belongs to it."""
+
+    @graphmill.hookimpl
+    def graphmill_register_ops(self, ops: Any) -> None:
+        ops.add(float_op("Mine>CubeRoot"))
+
+    @graphmill.hookimpl
+    def graphmill_register_kernels(self, kernels: Any) -> None:
+        @kernel("Mine>CubeRoot", backend="numpy", lowering=traced_cube_root)
+        def cube_root(x: Any) -> Any:
+            return np.cbrt(x)
+
+        kernels.add(cube_root)
+
+    @graphmill.hookimpl
+    def graphmill_register_gradients(self, gradients: Any) -> None:
+        gradients.add(graphmill.gradient("Mine>CubeRoot")(cube_root_gradient))
+
+
+def traced_cube_root(trace: Any, x: Any) -> Any:
+    return trace.xp.cbrt(x)
+
+
+def cube_root_gradient(op: Any, grad: Any) -> Any:
+    return grad / (op.outputs[0] * op.outputs[0] * 3.0)
+
+
+def test_gradient_and_lowering_of_an_op_name_their_plugin(
+    graphmill_cli: Callable[..., Any],
+) -> None:
+    host = Host(plugins=[CubeRoot()], load_entry_points=False)
+    outcome = graphmill_cli("ops", "Mine>CubeRoot", host=host)
+    lines = outcome.out.splitlines()
+    assert lines[0] == "Mine>CubeRoot"  # no family
+    for function in (cube_root_gradient, traced_cube_root):
+        (line,) = (line for line in lines if line.startswith(f"{__name__}.{function.__name__} "))
+        assert "CubeRoot" in line.partition(" ")[2]
+    data = json.loads(graphmill_cli("ops", "Mine>CubeRoot", "--json", host=host).out)
+    assert [one["source"] for one in data["lowerings"]] == [f"{__name__}.traced_cube_root"]
+    assert [one["source"] for one in data["gradients"]] == [f"{__name__}.cube_root_gradient"]
+    (record,) = host.plugins
+    assert record.counts == {"ops": 1, "kernels": 1, "lowerings": 1, "gradients": 1}
+
+
+def test_an_op_without_gradient_says_so(graphmill_cli: Callable[..., Any], host: Host) -> None:
+    assert "no gradient is registered" in graphmill_cli("ops", "Relu", host=host).out
 
 
 def test_an_op_without_summary_is_described_by_its_kernel(
