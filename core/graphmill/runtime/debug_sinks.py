@@ -82,12 +82,15 @@ class WatchedTensor:
         value: the value, as NumPy array or scalar.
         wall_time: seconds since the epoch.
         dump_name: path of its file in the dump folder, without the time; empty for the default.
+        iteration: the enclosing frames and iterations, such as `outer:3/inner:0`; empty outside of
+            loops.
     """
 
     __slots__ = (
         "debug_op",
         "device",
         "dump_name",
+        "iteration",
         "node_name",
         "output_slot",
         "value",
@@ -95,7 +98,13 @@ class WatchedTensor:
     )
 
     def __init__(
-        self, tensor_name: str, debug_op: str, device: str, value: Any, dump_name: str = ""
+        self,
+        tensor_name: str,
+        debug_op: str,
+        device: str,
+        value: Any,
+        dump_name: str = "",
+        iteration: str = "",
     ) -> None:
         self.node_name, self.output_slot = parse_tensor_name(tensor_name)
         self.debug_op = debug_op
@@ -103,12 +112,14 @@ class WatchedTensor:
         self.value = value
         self.wall_time = time.time()
         self.dump_name = dump_name
+        self.iteration = iteration
 
     def __repr__(self) -> str:
         shape = getattr(self.value, "shape", ())
+        where = f" in iteration {self.iteration}" if self.iteration else ""
         return (
             f"<WatchedTensor {self.node_name}:{self.output_slot} {self.debug_op} shape={shape} "
-            f"on {self.device}>"
+            f"on {self.device}{where}>"
         )
 
 

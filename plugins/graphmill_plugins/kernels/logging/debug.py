@@ -36,7 +36,9 @@ def _publish(
     broker: Broker,
 ) -> None:
     device = ctx.device
-    watched = WatchedTensor(tensor_name, debug_op, device.name, device.to_host(value))
+    watched = WatchedTensor(
+        tensor_name, debug_op, device.name, device.to_host(value), iteration=ctx.iteration_name
+    )
     for url in urls:
         publish(watched, url, ctx.functions.host.debug_callbacks, broker)
 
@@ -90,6 +92,7 @@ def debug_identity_v3(
         device_name or ctx.device.name,
         host_value,
         dump_name,
+        ctx.iteration_name,
     )
     for url in debug_urls:
         publish(watched, url, ctx.functions.host.debug_callbacks, broker)
