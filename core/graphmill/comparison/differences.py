@@ -113,7 +113,7 @@ def difference_of(
         size=b.size,
         num_outside=int(np.count_nonzero(outside)),
         max_ulps=float(distances[worst]),
-        max_abs=_largest_difference(a, b),
+        max_abs=_largest_difference(a, b, distances == 0),
         index=tuple(int(number) for number in np.unravel_index(worst, shape)),
         a=_text(a[worst]),
         b=_text(b[worst]),
@@ -180,13 +180,13 @@ def _is_close(a: NDArray[Any], b: NDArray[Any], tolerance: Tolerance) -> NDArray
     return result
 
 
-def _largest_difference(a: NDArray[Any], b: NDArray[Any]) -> float:
+def _largest_difference(a: NDArray[Any], b: NDArray[Any], is_equal: NDArray[np.bool_]) -> float:
     if b.dtype.kind not in "iufc" and not _is_float(b.dtype):
         return 0.0
     wide = np.complex128 if b.dtype.kind == "c" else np.float64
     with np.errstate(invalid="ignore"):
         differences = np.abs(a.astype(wide) - b.astype(wide))
-    differences[a == b] = 0.0  # infinities
+    differences[is_equal] = 0.0  # infinities, and NaN in both
     return float(np.nan_to_num(differences, nan=np.inf).max())
 
 

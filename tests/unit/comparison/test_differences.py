@@ -82,6 +82,12 @@ def test_infinities_and_nan_in_the_absolute_difference():
     assert (found.max_abs, found.num_outside, found.index) == (math.inf, 1, (1,))
 
 
+def test_nan_in_both_is_no_absolute_difference():
+    values = np.float32([math.nan, -math.inf, 1])
+    found = difference_of("x:0", values, values, EXACT)
+    assert (found.max_abs, found.is_outside) == (0, False)
+
+
 def test_shapes_and_types_that_differ_are_the_reason():
     assert "the shapes are [2] and [3]" in str(difference_of("x:0", [1, 2], [1, 2, 3], EXACT))
     found = difference_of("x:0", np.float32([1]), np.float64([1]), EXACT)
