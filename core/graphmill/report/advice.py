@@ -63,10 +63,11 @@ def advice_for(record: StepRecord, traced: Sequence[TracedStep]) -> list[Advice]
 
 def _without_steps(record: StepRecord, traced: Sequence[TracedStep]) -> Iterator[Advice]:
     if not traced:
+        count = record.num_steps
         yield Advice(
-            "No step was run",
-            "Times, memory and compiled programs are known after some steps. Run the report with "
-            "--run and values for the inputs, or with steps= in Python.",
+            f"No step was traced, of {count} that were run" if count else "No step was run",
+            "Times and memory are those of traced steps. Run the report with --run and values for "
+            "the inputs, or pass steps= to report.collect: it runs and traces steps.",
         )
     elif 0 < record.num_steps < _FEW_STEPS and not record.reason:
         yield Advice(
