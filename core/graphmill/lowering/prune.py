@@ -296,7 +296,8 @@ def _refuse_fetches_in_loops(fetched: Iterable[tuple[Node, int]]) -> None:
             raise InvalidArgumentError(
                 f"Operation {node.name} has been marked as not fetchable: {node.name}:{output} is "
                 f"in the loop {loop!r}, where it has a different value in each iteration. Fetch an "
-                f"output of the loop instead, or collect the values in a TensorArray",
+                f"output of the loop instead, or collect the values in a TensorArray; a watch "
+                f"(RunOptions.debug_options) or `graphmill debug` shows those of a single step",
                 node=node.name,
                 op_type=node.op,
             )

@@ -264,6 +264,7 @@ def test_s6_a_tensor_of_a_loop_is_not_fetched(name: str) -> None:
     with pytest.raises(errors.InvalidArgumentError, match="marked as not fetchable") as caught:
         build_client_graph(loop_graph(), OPS, ["x:0"], [f"{name}:0"], [])
     assert "in the loop 'count'" in caught.value.message
+    assert "RunOptions.debug_options" in caught.value.message
     assert caught.value.node == name
 
 
