@@ -44,7 +44,7 @@ PAGES: Final = {
         "inspect what ran, and how fast",
         (
             *("graphmill.report", "graphmill.comparison", "graphmill.debug", "graphmill.summary"),
-            "graphmill.timeline",
+            *("graphmill.explain", "graphmill.timeline"),
         ),
     ),
 }
