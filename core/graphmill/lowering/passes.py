@@ -6,7 +6,7 @@ import copy
 import os
 from typing import TYPE_CHECKING, Final
 
-from graphmill.errors import FailedPreconditionError, OpError
+from graphmill.errors import FailedPreconditionError, InternalError, OpError
 from graphmill.lowering.plugin_faults import PluginFaultError
 from graphmill.lowering.policies.effects_policy import EffectsPolicy
 from graphmill.plugin.settings import plugin_settings
@@ -126,7 +126,8 @@ def run_passes(phase: str, graph: Graph, options: PassOptions) -> None:
     Raises:
         OpError: a pass raised it.
         PluginFaultError: a pass raised another exception; the message names pass and plugin.
-        InternalError: a pass left an inconsistent graph; the message names pass and plugin.
+        InternalError: a pass left an inconsistent graph, or a node without a device in a graph on
+            several devices; the message names pass and plugin.
     """
     validates = is_validation_on()
     passes = options.host.passes
@@ -134,13 +135,17 @@ def run_passes(phase: str, graph: Graph, options: PassOptions) -> None:
         if is_switched_off(name) or _is_named(name, options.forbidden):
             continue
         owner = passes.provenance(name)
-        verifier = _verifier(graph, f"{name!r} of {owner} ({phase})") if validates else None
+        description = f"{name!r} of {owner} ({phase})"
+        verifier = _verifier(graph, description) if validates else None
+        first_new = graph.num_node_ids
         try:
             if schedule.applies is not None and not schedule.applies(graph, options):
                 continue
             passes.get(name)(graph, options)
             if verifier is not None:
                 verifier.check()
+            if graph.num_node_ids > first_new:
+                _check_placed(graph, first_new, description)
         except OpError as error:
             error.locate(plugin=owner.plugin)
             raise
@@ -150,6 +155,24 @@ def run_passes(phase: str, graph: Graph, options: PassOptions) -> None:
                 f"{type(error).__name__}: {error}. Disable the plugin to run without it",
                 plugin=owner.plugin,
             ) from error
+
+
+def _check_placed(graph: Graph, first_new: int, description: str) -> None:
+    """Check that the nodes which a pass added have a device, if the graph is on several devices.
+
+    Raises:
+        InternalError: one has none, so it would belong to no partition.
+    """
+    if len({node.assigned_device for node in graph.nodes} - {""}) < 2:
+        return
+    for node in graph.nodes:
+        if node.id >= first_new and not node.assigned_device:
+            raise InternalError(
+                f"the graph pass {description} added this node without a device to a placed graph; "
+                "set its assigned_device to that of the node that it replaces",
+                node=node.name,
+                op_type=node.op,
+            )
 
 
 def _verifier(graph: Graph, description: str) -> PassVerifier:

@@ -9,8 +9,10 @@ import pytest
 from graphmill import errors, proto
 from graphmill.graph.graph import Graph
 from graphmill.lowering.passes import DISABLE_VARIABLE, PassOptions, check_needed, run_passes
+from graphmill.ops.definition.op_registry import OpRegistry
 from graphmill.plugin.host import Host
 from graphmill.plugin.markers import hookimpl
+from graphmill.runtime.checks.validation import VALIDATE_VARIABLE
 
 
 class Passes:
@@ -157,3 +159,39 @@ def test_e1_an_executor_that_needs_a_pass_says_so(
         errors.FailedPreconditionError, match="'c', which is not registered; passes"
     ):
         check_needed(Factory, "MINE", host)  # type: ignore[arg-type]
+
+
+class Adds:
+    """A plugin with a pass that adds a node, with a device or without one."""
+
+    def __init__(self, device: str) -> None:
+        self.device = device
+
+    @hookimpl
+    def graphmill_register_passes(self, passes: Any) -> None:
+        def add(graph: Graph, options: PassOptions) -> None:
+            graph.add_node("new", OpRegistry().get("NoOp")).assigned_device = self.device
+
+        passes.add("adds", add, phase="POST_REWRITE_FOR_EXEC")
+
+
+def run_adding(device: str, others: list[str]) -> None:
+    graph = Graph()
+    for index, other in enumerate(others):
+        graph.add_node(f"old{index}", OpRegistry().get("NoOp")).assigned_device = other
+    host = Host(plugins=[Adds(device)], load_entry_points=False)
+    options = PassOptions(proto.ConfigProto(), None, host)  # type: ignore[arg-type]
+    run_passes("POST_REWRITE_FOR_EXEC", graph, options)
+
+
+def test_p4_a_node_added_without_a_device_is_refused_on_two_devices(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv(VALIDATE_VARIABLE, raising=False)
+    with pytest.raises(
+        errors.InternalError, match=r"'adds' of .*set its assigned_device"
+    ) as caught:
+        run_adding("", ["CPU:0", "CPU:1"])
+    assert caught.value.node == "new"
+    run_adding("CPU:1", ["CPU:0", "CPU:1"])
+    run_adding("", ["CPU:0"])

@@ -10,6 +10,7 @@ import pytest
 from graphmill import proto
 from graphmill.graph.builder import Graph
 from graphmill.plugin.host import Host
+from graphmill.runtime.checks.validation import VALIDATE_VARIABLE
 from graphmill.session.session import Session
 from graphmill.testing.conformance.rows import rows
 from graphmill.testing.conformance.seeded import SeededSuite, named
@@ -21,6 +22,7 @@ from graphmill.testing.timeouts import within
 if TYPE_CHECKING:
     from graphmill.graph.tensor import Tensor
     from graphmill.testing.fakes.executor_probe import ProbeOps
+    from graphmill.testing.generators.dataflow_graphs import RandomGraph
 
 
 class PassTests(SeededSuite):
@@ -29,7 +31,8 @@ class PassTests(SeededSuite):
         class TestMyPass(PassTests):
             pass_name = "fuse_everything"
 
-    Each test runs a graph without any pass and with only this pass, and compares the results.
+    Each test runs a graph without any pass and with only this pass, in validation mode, and
+    compares the results.
 
     Attributes:
         pass_name: its name; by default that of `--graphmill-pass`.
@@ -40,6 +43,11 @@ class PassTests(SeededSuite):
     graphmill_suite: ClassVar[str] = "PassTests"
     pass_name: ClassVar[str] = ""
     seeds: ClassVar[int] = 25
+
+    @pytest.fixture(autouse=True)
+    def validation(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Verify each graph after the pass."""
+        monkeypatch.setenv(VALIDATE_VARIABLE, "1")
 
     @pytest.fixture
     def name(self, request: pytest.FixtureRequest) -> str:
@@ -66,16 +74,21 @@ class PassTests(SeededSuite):
     ) -> None:
         """Values, dtypes and shapes of random graphs do not change, also in a second step."""
         sample = random_graph(seed, hosts[0].ops)
-        fetches = list(sample.fetches)
-        expected, actual = (
-            _run(host, config, sample.graph_def, fetches, sample.feeds) for host in hosts
-        )
-        for fetch, expected_value, actual_value in zip(fetches * 2, expected, actual, strict=True):
-            where = f"{sample.name}, {fetch}"
-            assert np.asarray(actual_value).dtype == np.asarray(expected_value).dtype, where
-            np.testing.assert_allclose(
-                actual_value, expected_value, rtol=1e-5, atol=1e-6, err_msg=where
-            )
+        _compare(hosts, config, sample, sample.graph_def)
+
+    @rows("P4", "P3")
+    def test_random_graphs_on_two_devices_mean_the_same(
+        self, seed: int, hosts: tuple[Host, Host], config: Any
+    ) -> None:
+        """The nodes that a pass adds to a placed graph have devices."""
+        sample = random_graph(seed, hosts[0].ops)
+        placed, config_of_two = proto.GraphDef(), proto.ConfigProto()
+        placed.CopyFrom(sample.graph_def)
+        config_of_two.CopyFrom(config)
+        config_of_two.device_count["CPU"] = 2
+        for index, node in enumerate(placed.node):
+            node.device = f"/device:CPU:{index % 2}"
+        _compare(hosts, config_of_two, sample, placed)
 
     @rows("P4", "E7")
     def test_random_programs_mean_the_same(
@@ -130,6 +143,17 @@ class PassTests(SeededSuite):
             assert session.run(c) == 8.0
             assert session.run(c, {a: 10.0}) == 40.0
             assert session.run([b, c], {b: 1.0}) == [1.0, 3.0]
+
+
+def _compare(hosts: tuple[Host, Host], config: Any, sample: RandomGraph, graph_def: Any) -> None:
+    fetches = list(sample.fetches)
+    expected, actual = (_run(host, config, graph_def, fetches, sample.feeds) for host in hosts)
+    for fetch, expected_value, actual_value in zip(fetches * 2, expected, actual, strict=True):
+        where = f"{sample.name}, {fetch}"
+        assert np.asarray(actual_value).dtype == np.asarray(expected_value).dtype, where
+        np.testing.assert_allclose(
+            actual_value, expected_value, rtol=1e-5, atol=1e-6, err_msg=where
+        )
 
 
 def _run(host: Host, config: Any, graph: Any, fetches: list[str], feeds: Any) -> list[Any]:
