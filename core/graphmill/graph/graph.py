@@ -143,8 +143,11 @@ class Graph:
 
         Raises:
             AlreadyExistsError: the name is taken.
-            InvalidArgumentError: the number or types of the inputs do not match the op.
+            InvalidArgumentError: the number or types of the inputs do not match the op, or
+                `op_def` is a name, or `control_inputs` is a dict.
         """
+        if isinstance(op_def, str) or isinstance(control_inputs, dict):
+            raise _wrong_arguments(name, op_def)
         sources = list(inputs)
         node = self._insert(name, op_def, attrs or {}, device)
         try:
@@ -372,6 +375,15 @@ class Graph:
     def _note_edit(self, node: Node) -> None:
         if node.id < self._taken:
             self.edit_count += 1
+
+
+def _wrong_arguments(name: str, op_def: OpDef | str) -> InvalidArgumentError:
+    """Return the error of `add_node` for an op's name, or for attrs in place of control inputs."""
+    if isinstance(op_def, str):
+        text = f"the op is given by name; pass its OpDef, as in options.host.ops.get({op_def!r})"
+    else:
+        text = "control_inputs is a dict; pass attrs by keyword, as in attrs={'T': ...}"
+    return InvalidArgumentError(text, node=name)
 
 
 def output_type(node: Node, index: int) -> DType:

@@ -292,3 +292,16 @@ def test_change_of_node_outside_sessions_is_no_edit(graph: Graph) -> None:
     graph.add_control_edge(x, y)
     graph.remove_node(y)
     assert graph.edit_count == 0
+
+
+def test_an_op_given_by_name_is_refused_with_advice(graph: Graph) -> None:
+    with pytest.raises(errors.InvalidArgumentError, match=r"host\.ops\.get\('NoOp'\)") as caught:
+        graph.add_node("n", "NoOp")  # type: ignore[arg-type]
+    assert caught.value.node == "n"
+
+
+def test_attrs_in_place_of_control_inputs_are_refused(graph: Graph) -> None:
+    x = placeholder(graph, "x")
+    with pytest.raises(errors.InvalidArgumentError, match="pass attrs by keyword"):
+        graph.add_node("n", OPS.get("Neg"), [(x, 0)], FLOAT)  # type: ignore[arg-type]
+    assert graph.nodes == [x]
