@@ -70,7 +70,11 @@ class Members:
             return {only_input(specs, location)[0]: self.value}
         if len(specs) == len(self.value) == 1:
             return dict(zip(specs, self.value.values(), strict=True))
-        return {name: _member(self.value, name, location) for name in specs}
+        only = len(specs) == 1
+        return {
+            name: _member(self.value, name, location, spec if only else None)
+            for name, spec in specs.items()
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +201,8 @@ class Cells:
         indices = self.columns.of_input[name]
         cells = [self.cells[index] for index in indices]
         is_vector = name in self.columns.is_vector
+        if is_vector and spec.shape == () and len(cells) > 1:
+            raise _too_many_columns(name, self.columns.names, location)
         if spec.is_text:
             return cells if is_vector else cells[0]
         if not is_vector and cells[0].lstrip().startswith("["):
@@ -236,13 +242,29 @@ def only_input(specs: Mapping[str, InputSpec], location: str) -> tuple[str, Inpu
     raise error
 
 
-def _member(members: Mapping[str, Any], name: str, location: str) -> Any:
-    if name not in members:
-        raise InvalidArgumentError(
-            f"{location} has no value for input {name!r}{suggest(name, members)}; "
-            f"it has {_listed(members)}"
+def _member(
+    members: Mapping[str, Any], name: str, location: str, spec: InputSpec | None = None
+) -> Any:
+    if name in members:
+        return members[name]
+    error = InvalidArgumentError(
+        f"{location} has no value for input {name!r}{suggest(name, members)}; "
+        f"it has {_listed(members)}"
+    )
+    if spec is not None and spec.is_text:
+        error.add_note(
+            "try: a .tfrecord file, if the model parses tf.Examples with these features; or one "
+            "step with --input_examples"
         )
-    return members[name]
+    raise error
+
+
+def _too_many_columns(name: str, columns: Sequence[str], location: str) -> InvalidArgumentError:
+    error = InvalidArgumentError(
+        f"{location} has the columns {_listed(columns)}, but a row of input {name!r} is one value"
+    )
+    error.add_note(f"try: --columns NAME (columns=), with one of the columns, or name it {name!r}")
+    return error
 
 
 def _column(positions: Mapping[str, int], name: str, location: str) -> int:

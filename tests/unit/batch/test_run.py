@@ -109,6 +109,27 @@ def test_chosen_columns_feed_the_only_input(sums: str, tmp_path: Path) -> None:
     assert totals(tmp_path / "out.csv") == [6]
 
 
+def test_columns_of_an_input_of_one_value_are_to_be_chosen(checked: str, tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("id,size\n7,4\n")
+    message = r"rows\.csv:2 has the columns 'id', 'size', but a row of input 'x' is one value"
+    with pytest.raises(errors.InvalidArgumentError, match=message) as caught:
+        list(batch.predict(checked, each=path))
+    assert "--columns NAME (columns=)" in caught.value.__notes__[0]
+    (row,) = batch.predict(checked, each=path, columns=("size",))
+    assert row.outputs["root:0"] == 2
+
+
+def test_features_for_an_input_of_examples_are_pointed_to_records(
+    texts: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"age": 20.0, "job": "cook"}\n')
+    with pytest.raises(errors.InvalidArgumentError, match="no value for input 'text'") as caught:
+        list(batch.predict(texts, each=path))
+    assert "--input_examples" in caught.value.__notes__[0]
+
+
 def test_element_columns_and_lists_in_cells_feed_a_vector(sums: str, tmp_path: Path) -> None:
     by_element = tmp_path / "elements.csv"
     by_element.write_text("x[0],x[1],x[2]\n1,2,3\n")

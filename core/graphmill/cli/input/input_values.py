@@ -139,9 +139,15 @@ def _text(items: Iterable[object], shape: tuple[int, ...], source: Source) -> Ar
         elif isinstance(item, bytes):
             flat[index] = item
         else:
-            raise InvalidArgumentError(
+            error = InvalidArgumentError(
                 f"input {source.name!r} accepts strings, but {source} has {type(item).__name__}"
             )
+            if isinstance(item, dict):
+                error.add_note(
+                    f"try: --input_examples '{source.name}=[{{...}}]', if the model parses "
+                    "tf.Examples with these features"
+                )
+            raise error
     return result
 
 

@@ -221,3 +221,9 @@ def test_numbers_become_the_rows_of_a_column() -> None:
     assert load(Source("x", "literal", "[1, 2]"), spec).tolist() == [[1.0], [2.0]]
     with pytest.raises(errors.InvalidArgumentError, match=r"has shape \[2, 2\]"):
         load(Source("x", "literal", "[[1, 2], [3, 4]]"), spec)
+
+
+def test_features_for_text_are_refused_with_advice() -> None:
+    with pytest.raises(errors.InvalidArgumentError, match="accepts strings") as caught:
+        load_short('x={"age": [20.0]}', TEXT)
+    assert "--input_examples 'x=[{...}]'" in caught.value.__notes__[0]
