@@ -35,12 +35,31 @@ def read_bytes(path: str) -> bytes:
     try:
         return storage.read_bytes(storage.as_path(path))
     except NotFoundError as error:
-        folder = Path(path).parent
-        near = [item.name for item in folder.iterdir()] if folder.is_dir() else []
-        reason = NotFoundError(f"there is no file {path}{suggest(Path(path).name, near)}")
-        if "*" in path:
-            reason.add_note(TRY_EACH)
-        raise reason from error
+        raise _missing(path) from error
+
+
+def _missing(path: str) -> NotFoundError:
+    """Return the error for a file that does not exist, with near matches in its folder."""
+    folder = Path(path).parent
+    near = [item.name for item in folder.iterdir()] if folder.is_dir() else []
+    error = NotFoundError(f"there is no file {path}{suggest(Path(path).name, near)}")
+    if "*" in path or not path.lower().endswith(SUFFIXES):
+        error.add_note(TRY_EACH)
+    return error
+
+
+def _may_exist(path: str) -> bool:
+    """Return false for the name of a file that does not exist; `-` and patterns are no files."""
+    return not Path(path).suffix or "*" in path or storage.exists(storage.as_path(path))
+
+
+def _unsupported(source: Source) -> InvalidArgumentError:
+    error = InvalidArgumentError(
+        f"{source.text} for input {source.name!r} is of an unsupported file type; "
+        f"supported are {' '.join(SUFFIXES)}"
+    )
+    error.add_note(TRY_EACH)
+    return error
 
 
 def read_value(source: Source, data: bytes) -> Any:
@@ -61,15 +80,15 @@ def read_value(source: Source, data: bytes) -> Any:
 
 
 def suffix_of(source: Source) -> str:
-    """Return the file's suffix in lower case; raise if the file type is not supported."""
+    """Return the file's suffix in lower case.
+
+    Raises:
+        InvalidArgumentError: the file type is not supported.
+        NotFoundError: nor does the file exist.
+    """
     suffix = Path(source.text).suffix.lower()
     if suffix not in SUFFIXES:
-        error = InvalidArgumentError(
-            f"{source.text} for input {source.name!r} is of an unsupported file type; "
-            f"supported are {' '.join(SUFFIXES)}"
-        )
-        error.add_note(TRY_EACH)
-        raise error
+        raise _unsupported(source) if _may_exist(source.text) else _missing(source.text)
     return suffix
 
 

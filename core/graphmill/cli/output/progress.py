@@ -30,8 +30,8 @@ def stage(
     """Show `what` on stderr if the body runs longer than `delay` seconds.
 
     A terminal shows a spinner, which disappears at the end. A file or pipe gets one line when the
-    delay is over and one when the stage is done, and a line for each change of what the stage
-    waits for. A thread shows all that; it ends with the stage.
+    delay is over and one when the stage is done or has failed, and a line for each change of what
+    the stage waits for. A thread shows all that; it ends with the stage.
 
     Args:
         what: the stage.
@@ -51,12 +51,14 @@ def stage(
 
     thread = threading.Thread(target=show, name="graphmill-progress", daemon=True)
     thread.start()
+    outcome = "failed"
     try:
         yield
+        outcome = "done"
     finally:
         has_ended.set()
         thread.join()
-        display.stop()
+        display.stop(outcome)
 
 
 class _Display:
@@ -106,12 +108,12 @@ class _Display:
             for wait in waits:
                 click.echo(f"graphmill: {self._what}: {wait}", err=True)
 
-    def stop(self) -> None:
-        """Clear the display, or print how long the stage took."""
+    def stop(self, outcome: str = "done") -> None:
+        """Clear the display, or print whether the stage was done, and how long it took."""
         with self._lock:
             self._stopped = True
             if self._status:
                 self._status.stop()
             elif self._status is False:
                 seconds = time.perf_counter() - self._begun
-                click.echo(f"graphmill: {self._what}: done after {seconds:.1f} s", err=True)
+                click.echo(f"graphmill: {self._what}: {outcome} after {seconds:.1f} s", err=True)

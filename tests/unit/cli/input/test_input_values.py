@@ -227,3 +227,12 @@ def test_features_for_text_are_refused_with_advice() -> None:
     with pytest.raises(errors.InvalidArgumentError, match="accepts strings") as caught:
         load_short('x={"age": [20.0]}', TEXT)
     assert "--input_examples 'x=[{...}]'" in caught.value.__notes__[0]
+
+
+def test_missing_file_of_an_unsupported_type_is_missing(tmp_path: Path) -> None:
+    path = tmp_path / "rows.tfrecord"
+    with pytest.raises(errors.NotFoundError, match=r"there is no file .*rows\.tfrecord"):
+        load_short(f"x=@{path}", TEXT)
+    path.write_bytes(b"")
+    with pytest.raises(errors.InvalidArgumentError, match="unsupported file type"):
+        load_short(f"x=@{path}", TEXT)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import sys
 import threading
-from typing import TYPE_CHECKING
+
+import pytest
 
 from graphmill.cli.output import progress
-
-if TYPE_CHECKING:
-    import pytest
 
 
 def test_a_quick_stage_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
@@ -25,6 +23,23 @@ def test_slow_stage_is_announced_at_start_and_end(capsys: pytest.CaptureFixture[
     out, err = capsys.readouterr()
     assert out == ""
     assert err.startswith("graphmill: reading …\ngraphmill: reading: done after ")
+
+
+def test_slow_stage_that_fails_is_not_done(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = threading.Event()
+
+    def waits() -> list[str]:
+        shown.set()
+        return []
+
+    def fail() -> None:
+        with progress.stage("reading", waits, delay=0):
+            assert shown.wait(60)
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
+    assert "graphmill: reading: failed after " in capsys.readouterr().err
 
 
 def test_a_display_that_starts_after_the_end_stays_silent(
