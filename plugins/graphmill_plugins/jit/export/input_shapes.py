@@ -28,7 +28,11 @@ def input_shape(port: ExportInput, chosen: Sequence[int] | None) -> tuple[int, .
                 f"an exported program has static shapes, but input {port.name!r} has an unknown "
                 "size"
             )
-            error.add_note(f"try: shapes={{{port.name!r}: (1, 8)}}, or --shape {port.name}=1,8")
+            example = (1, 8) if port.shape is None else tuple(abs(size) for size in port.shape)
+            sizes = ",".join(map(str, example))
+            error.add_note(
+                f"try: shapes={{{port.name!r}: {example}}}, or --shape {port.name}={sizes}"
+            )
             raise error
         return tuple(port.shape)
     shape = tuple(chosen)

@@ -58,6 +58,14 @@ def test_values_that_do_not_fit_are_refused(
     outcome = graphmill_cli("export", model, *arguments, "--out", str(tmp_path / "out"))
     assert outcome.code == code
     assert message in outcome.err
+
+
+def test_advice_on_a_shape_has_the_known_sizes(
+    graphmill_cli: Cli, digits: Path, tmp_path: Path
+) -> None:
+    arguments = ("--to", "jax", "--out", str(tmp_path / "out"))
+    outcome = graphmill_cli("export", str(digits / "saved_model_tf2"), *arguments)
+    assert "--shape image=1,8,8,1" in outcome.err
     assert not (tmp_path / "out").exists()
 
 
