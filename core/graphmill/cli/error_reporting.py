@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from graphmill.errors import OpError, UnimplementedError
+from graphmill.errors import OpError, PermissionDeniedError, UnimplementedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,7 +40,9 @@ def exit_code(error: OpError) -> int:
     """Return the exit code for an error."""
     if isinstance(error, UnimplementedError):
         return UNSUPPORTED
-    return EXECUTION if getattr(error, _DURING_RUN, False) else INVALID
+    # A node may be refused while variables are restored, before the step.
+    is_refused_node = isinstance(error, PermissionDeniedError) and error.node is not None
+    return EXECUTION if is_refused_node or getattr(error, _DURING_RUN, False) else INVALID
 
 
 def wants_traceback(*, asked: bool) -> bool:

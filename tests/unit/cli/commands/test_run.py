@@ -390,6 +390,13 @@ def test_an_effect_that_is_forbidden_is_refused(graphmill_cli: Cli, tmp_path: Pa
     assert "ReadFile may read files" in outcome.err
 
 
+def test_forbidden_state_is_refused_like_other_effects(graphmill_cli: Cli, digits: Path) -> None:
+    arguments = (f"image=@{digits / 'seven.png'}", "--forbid", "state")
+    outcome = graphmill_cli("run", str(digits / "saved_model_tf2"), *arguments)
+    assert outcome.code == 4
+    assert "effect 'state'" in outcome.err
+
+
 def test_model_may_read_its_own_files_despite_forbidden_effects(
     graphmill_cli: Cli, saved: str, seven: str
 ) -> None:
