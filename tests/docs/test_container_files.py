@@ -39,6 +39,16 @@ def test_program_is_the_command_line_of_a_user_without_rights(file: Path) -> Non
     assert re.search(r"^USER \w+$|:nonroot$", text, re.MULTILINE)
 
 
+def test_file_on_the_page_needs_no_checkout() -> None:
+    page = (ROOT / "docs" / "howto" / "deploy.md").read_text("utf-8")
+    (text,) = re.findall(r"```dockerfile\n(.*?)```", page, re.DOTALL)
+    assert "COPY" not in text
+    (extras,) = re.findall(r"'graphmill-lite\[([\w,]+)\]'", text)
+    assert not set(extras.split(",")) - PROJECT["optional-dependencies"].keys()
+    assert re.search(r"^FROM python:3\.13-slim-trixie$", text, re.MULTILINE)
+    assert re.search(r"^USER \w+$", text, re.MULTILINE)
+
+
 def test_page_lists_the_files() -> None:
     page = (ROOT / "docs" / "howto" / "deploy.md").read_text("utf-8")
     assert FILES
