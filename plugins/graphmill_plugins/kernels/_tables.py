@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from graphmill.spi import ArrayNamespace, Value
 
 
-def _named(function: Callable[..., Any], op: str, module: str) -> Callable[..., Any]:
+def named(function: Callable[..., Any], op: str, module: str) -> Callable[..., Any]:
     """Name a generated function after its op, so that messages name the op."""
     function.__name__ = function.__qualname__ = op
     function.__module__ = module
@@ -41,7 +41,7 @@ def namespace_functions(
     table = KernelTable()
     for op, row in rows.items():
         name, quick = row if isinstance(row, tuple) else (row, None)
-        make = _named(_namespace_function(name, quick), op, module)
+        make = named(_namespace_function(name, quick), op, module)
         table.append(KernelDef(ops=(op,), function=make, types=_types(types), make=True))
     return table
 
@@ -72,7 +72,7 @@ def functions_in_float32(
     """
     table = KernelTable()
     for op, get in functions.items():
-        make = _named(_float_function(get), op, module)
+        make = named(_float_function(get), op, module)
         table.append(
             KernelDef(ops=(op,), function=make, backend=backend, types=_types(types), make=True)
         )

@@ -35,6 +35,14 @@ def test_the_text_is_a_table_with_a_summary(graphmill_cli, digits) -> None:
     assert lines[-3].startswith("The model may read files in ")
 
 
+def test_generated_kernels_are_named_after_their_ops(graphmill_cli, digits) -> None:
+    outcome = graphmill_cli("explain", str(digits / "saved_model_tf2"), "--json")
+    kernels = {node["op"]: node["kernel"] for node in json.loads(outcome.out)["nodes"]}
+    assert kernels["Conv2D"] == "graphmill_plugins.kernels.nn.conv.ops.Conv2D"
+    assert kernels["MaxPool"] == "graphmill_plugins.kernels.nn.pool.ops.MaxPool"
+    assert not [source for source in kernels.values() if "<locals>" in source]
+
+
 def test_nodes_that_are_not_in_the_model_are_marked(graphmill_cli, digits) -> None:
     model = str(digits / "saved_model_tf2")
     outcome = graphmill_cli("explain", model, "--json")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from graphmill import dtypes, errors
 from graphmill.spi import KernelDef, KernelTable
+from graphmill_plugins.kernels._tables import named
 from graphmill_plugins.kernels.nn.conv.plan import (
     ConvPlan,
     convolution_plan,
@@ -212,7 +213,7 @@ def _table(
     return KernelTable(
         KernelDef(
             ops=(op.name,),
-            function=make(op, depthwise if op.is_depthwise else plain),
+            function=named(make(op, depthwise if op.is_depthwise else plain), op.name, __name__),
             backend=backend,
             types={"T": (types or {}).get(op.name, op.types)},
             static=(sizes,) if sizes and not op.takes_tensor else (),

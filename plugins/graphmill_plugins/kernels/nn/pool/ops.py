@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from graphmill import dtypes, errors
 from graphmill.spi import KernelDef, KernelTable
+from graphmill_plugins.kernels._tables import named
 from graphmill_plugins.kernels.nn.pool.plan import PoolWindows, check_vector, pool_windows
 from graphmill_plugins.kernels.nn.window import (
     PLANS_OF_A_NODE,
@@ -208,7 +209,7 @@ def _table(
     return KernelTable(
         KernelDef(
             ops=(op.name,),
-            function=make(op),
+            function=named(make(op), op.name, __name__),
             backend=backend,
             types={"T": op.types},
             static=op.static,
