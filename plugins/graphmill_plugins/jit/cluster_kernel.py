@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from graphmill.spi import ClusterRecord, kernel
 from graphmill_plugins.jit.ir.body_kernels import BodyKernels
-from graphmill_plugins.jit.ir.compiled_forms import CompiledForms
 from graphmill_plugins.jit.ir.function_bodies import bodies_of
 from graphmill_plugins.jit.ir.invariant_nodes import is_source
+from graphmill_plugins.jit.ir.lowering_choices import CompiledForms
 from graphmill_plugins.jit.ir.scheduled_body import ScheduledBodies
 from graphmill_plugins.jit.ir.signature import Inputs
 from graphmill_plugins.jit.ir.source_handles import SourceHandles

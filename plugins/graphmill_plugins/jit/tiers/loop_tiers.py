@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from graphmill.spi import ClusterRecord
-from graphmill_plugins.jit.ir.compiled_forms import CompiledForms
 from graphmill_plugins.jit.ir.invariant_nodes import is_source
+from graphmill_plugins.jit.ir.lowering_choices import CompiledForms
 from graphmill_plugins.jit.ir.signature import Inputs
 from graphmill_plugins.jit.ir.source_handles import SourceHandles
 from graphmill_plugins.jit.tiers.loop_body import LoopBody, loop_body
