@@ -2,8 +2,9 @@
 
 Programs take memory and time to compile, so the number of signatures with a program is limited. A
 new signature is interpreted while all slots are taken. If it is then called at least twice as often
-as a signature with a program, it gets the slot of that one. So signatures that are called once, or
-that alternate, never evict others: each compilation is amortized over many calls.
+as a signature that has a program or is counted for one, it gets the slot of that one. So signatures
+that are called once, or that alternate, never evict others: each compilation is amortized over many
+calls.
 """
 
 from __future__ import annotations
@@ -82,14 +83,25 @@ class SignatureTable:
         """Return the signatures that have a program."""
         return [one for one in self._signatures.values() if one.kept_program is not None]
 
+    def rivals(self) -> list[Signature]:
+        """Return the signatures that may lose their slot: those with a program, or being counted.
+
+        The compiler works on the others that have a slot, or has failed.
+        """
+        return [
+            one
+            for one in self._signatures.values()
+            if one.kept_program is not None or one.state is State.COUNTING
+        ]
+
     def rival_of(self, signature: Signature) -> Signature | None:
         """Return the signature that should give up its slot to `signature`; None if none should.
 
-        It is the least called signature with a program, if `signature` has had at least twice as
-        many calls since both are counted.
+        It is the least called of `rivals`, if `signature` has had at least twice as many calls
+        since both are counted.
         """
         since = signature.others_calls
-        calls = {one: one.num_calls - since[one] for one in self.holders() if one in since}
+        calls = {one: one.num_calls - since[one] for one in self.rivals() if one in since}
         last = min(calls, key=lambda one: calls[one], default=None)
         return None if last is None or signature.refused_calls < 2 * calls[last] else last
 

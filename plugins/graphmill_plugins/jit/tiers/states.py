@@ -148,6 +148,7 @@ TRANSITIONS: Final[Table] = {
     **{(state, _E.COMPILER_LOST): (_S.NOT_COMPILABLE, _A.DISCARD) for state in HAS_PROGRAM},
     **{(state, _E.REPLACED): (_S.SUPERSEDED, _A.DISCARD) for state in HAS_PROGRAM},
     **{(state, _E.PROGRAM_RAISED): (_S.PROGRAM_FAILED, _A.DISCARD) for state in HAS_PROGRAM},
+    (_S.COUNTING, _E.SLOT_LOST): (_S.EVICTED, _A.KEEP),
     **{(state, _E.SLOT_LOST): (_S.EVICTED, _A.DISCARD) for state in HAS_PROGRAM},
 }
 

@@ -302,7 +302,7 @@ class TierMachine:
             rival = None if is_first else self._table.rival_of(signature)
             if rival is None:
                 signature.refused_calls = 1  # the count starts again
-                signature.others_calls = {one: one.num_calls for one in self._table.holders()}
+                signature.others_calls = {one: one.num_calls for one in self._table.rivals()}
                 return Action.KEEP
             return self._move_slot(rival, signature, values)
 

@@ -389,6 +389,17 @@ def test_slot_goes_to_more_frequent_signature() -> None:
     cluster.machine.validate()
 
 
+def test_signatures_that_were_called_once_lose_their_slot_to_a_frequent_one() -> None:
+    cluster = Cluster()
+    for key in range(MAX_COMPILED):
+        cluster.call(key)
+    for _ in range(CALLS_FOR_A_SLOT - 1):
+        assert cluster.call("frequent").state is State.NO_SLOT
+    assert cluster.call("frequent").state is State.QUEUED
+    assert cluster.machine.find(0) is None
+    cluster.machine.validate()
+
+
 def test_slot_is_kept_from_alternating_signatures() -> None:
     cluster = Cluster()
     for _ in range(3 * CALLS_FOR_A_SLOT):
