@@ -71,11 +71,11 @@ class TestGoodPlugin:
             "devices": ["NPU"],
             "executors": ["SEQUENTIAL"],
             "passes": ["say_hello"],
-            "transports": ["carrier"],
-            "session_factories": ["pigeon"],
-            "servers": ["pigeon"],
-            "commands": ["weigh"],
-            "exporters": ["poem"],
+            "transports": ["rdma"],
+            "session_factories": ["quic"],
+            "servers": ["quic"],
+            "commands": ["model-size"],
+            "exporters": ["openvino"],
             "variants": ["Downstream>Pair"],
             "hooks": ["configure", "step_started", "step_finished"],
         }
@@ -92,11 +92,11 @@ class TestGoodPlugin:
         assert host.devices.priority("NPU") == 150
         assert host.executors.provenance("SEQUENTIAL") == DOWNSTREAM
         assert host.passes.provenance("say_hello") == DOWNSTREAM
-        assert host.transports.provenance("carrier") == DOWNSTREAM
-        assert host.session_factories.provenance("pigeon") == DOWNSTREAM
-        assert host.servers.provenance("pigeon") == DOWNSTREAM
-        assert host.commands.get("weigh")() == "heavy"  # type: ignore[operator]
-        assert host.exporters.provenance("poem") == DOWNSTREAM
+        assert host.transports.provenance("rdma") == DOWNSTREAM
+        assert host.session_factories.provenance("quic") == DOWNSTREAM
+        assert host.servers.provenance("quic") == DOWNSTREAM
+        assert host.commands.get("model-size")() == "heavy"  # type: ignore[operator]
+        assert host.exporters.provenance("openvino") == DOWNSTREAM
         assert str(DOWNSTREAM) in host.ops.owner("Downstream>MulAdd3")
 
     def test_its_kernel_is_found(self, host: Host) -> None:
