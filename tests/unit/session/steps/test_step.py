@@ -423,7 +423,7 @@ def test_a_trace_shows_the_cluster_that_ran_and_estimates_its_nodes(probe_host: 
         label = nodes[name].timeline_label
         assert label.startswith(f"{name} = {op}(")
         assert label.endswith(f"(estimate: in {cluster.name}, compiled)")
-        assert nodes[name].op_end_rel_nanos == whole.op_end_rel_nanos // 2
+        assert abs(nodes[name].op_end_rel_nanos - whole.op_end_rel_nanos / 2) <= 1
         assert nodes[name].all_start_nanos >= whole.all_start_nanos
 
 
