@@ -144,9 +144,9 @@ class Graph:
         Raises:
             AlreadyExistsError: the name is taken.
             InvalidArgumentError: the number or types of the inputs do not match the op, or
-                `op_def` is a name, or `control_inputs` is a dict.
+                `op_def` is a name, or `control_inputs` are attrs.
         """
-        if isinstance(op_def, str) or isinstance(control_inputs, dict):
+        if isinstance(op_def, str) or _are_attrs(control_inputs):
             raise _wrong_arguments(name, op_def)
         sources = list(inputs)
         node = self._insert(name, op_def, attrs or {}, device)
@@ -377,12 +377,17 @@ class Graph:
             self.edit_count += 1
 
 
+def _are_attrs(control_inputs: Iterable[Node]) -> bool:
+    """Return whether control inputs are a dict of attrs; they may be a dict of nodes."""
+    return isinstance(control_inputs, dict) and any(isinstance(key, str) for key in control_inputs)
+
+
 def _wrong_arguments(name: str, op_def: OpDef | str) -> InvalidArgumentError:
     """Return the error of `add_node` for an op's name, or for attrs in place of control inputs."""
     if isinstance(op_def, str):
         text = f"the op is given by name; pass its OpDef, as in options.host.ops.get({op_def!r})"
     else:
-        text = "control_inputs is a dict; pass attrs by keyword, as in attrs={'T': ...}"
+        text = "control_inputs has names; pass attrs by keyword, as in attrs={'T': ...}"
     return InvalidArgumentError(text, node=name)
 
 
