@@ -24,6 +24,10 @@ MESSAGES = {
     "core/graphmill/cli/diagnostics/installation.py:advice_on_plugins": (
         "graphmill doctor looks at others' plugins"
     ),
+    "core/graphmill/testing/conformance/plugins.py:"
+    "PluginTests.test_gradients_match_finite_differences": (
+        "the suite checks the gradients of others; tests/plugins/gradients checks ours"
+    ),
 }
 """The places that read the attribute, with the purpose of each."""
 

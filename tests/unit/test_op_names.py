@@ -171,6 +171,7 @@ KIT = Part(
         "conformance/tiers.py": """
             AssignVariableOp Neg Neg Neg Neg ReadVariableOp ReluGrad VarHandleOp
         """,
+        "finite_differences.py": "Const Placeholder",
         "oracle/gradient_results.py": "Const Placeholder",
         "differential/compiled_ops.py": "DynamicStitch FloorDiv ParallelDynamicStitch SqrtGrad",
         "proto_builders.py": "Const",
