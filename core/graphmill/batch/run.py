@@ -18,6 +18,7 @@ from graphmill.batch.share import Share, run_share
 from graphmill.batch.sources import STDIN, copy_stdin, find_sources
 from graphmill.batch.store import STDIN_COPY, ResultStore
 from graphmill.cli.model.input_threads import queue_runners_running
+from graphmill.cli.output.notes import each_once
 from graphmill.deprecations import renamed_argument
 from graphmill.errors import (
     AlreadyExistsError,
@@ -194,7 +195,11 @@ def predict(
 
 
 class _Follower:
-    """Add up the results that the steps of all processes report."""
+    """Add up the results that the steps of all processes report.
+
+    Attributes:
+        note: passes each note on once.
+    """
 
     def __init__(
         self,
@@ -213,7 +218,7 @@ class _Follower:
         self._on_note = on_note or _log_note
         self._rows = resumed_rows
         self._failures = 0
-        self._notes: set[str] = set()
+        self.note = each_once(self._on_note)
 
     def message(self, job: int, message: Mapping[str, Any]) -> None:
         """Handle a message of a process."""
@@ -242,12 +247,6 @@ class _Follower:
         self.message(
             0, {"rows": len(result.rows), "failures": failures, "position": result.position}
         )
-
-    def note(self, text: str) -> None:
-        """Pass on a note, once."""
-        if text not in self._notes:
-            self._notes.add(text)
-            self._on_note(text)
 
 
 def _run_here(

@@ -12,6 +12,7 @@ from graphmill.batch.runner import BatchRunner
 from graphmill.cli.input.image_input import ImageOptions
 from graphmill.cli.input.input_args import Source
 from graphmill.cli.input.input_values import load as load_input
+from graphmill.cli.output.notes import each_once
 from graphmill.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -126,13 +127,7 @@ def prepare(
         error = InvalidArgumentError(f"{model.name} has no input that rows could feed")
         error.add_note("the values of inputs on the command line are the same for all rows")
         raise error
-    notes: set[str] = set()
-
-    def note_once(text: str) -> None:
-        if text not in notes:
-            notes.add(text)
-            on_note(text)
-
+    note_once = each_once(on_note)
     for name in sorted((open_ports.keys() - specs.keys()) & model.needed_inputs().keys()):
         note_once(
             f"input {name!r} keeps its default; {name}=VALUE (inputs=) gives all rows another"

@@ -49,13 +49,9 @@ def noted_images(pixels: str | None) -> ImageOptions:
     """
     import click  # here: batch runs of Python use this module, too
 
-    notes: set[str] = set()
+    from graphmill.cli.output.notes import each_once
 
-    def show(note: str) -> None:
-        if note not in notes:
-            notes.add(note)
-            click.echo(f"graphmill: {note}", err=True)
-
+    show = each_once(lambda note: click.echo(f"graphmill: {note}", err=True))
     return ImageOptions(pixels=pixels or "", on_note=show)
 
 
