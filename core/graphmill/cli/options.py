@@ -109,6 +109,14 @@ signature_option = click.option(
     help="The key of the signature to use.",
     shell_complete=complete_signature,
 )
+inputs_option = click.option(
+    "--input",
+    "inputs",
+    multiple=True,
+    metavar="NAME",
+    help="Also make this input one of the result, though it has a default; may be repeated.",
+)
+"""Add `--input` to a command that converts a model."""
 pixels_option = click.option(
     "--pixels",
     type=click.Choice(["0..1", "0..255", "-1..1"]),

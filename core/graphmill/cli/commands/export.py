@@ -12,6 +12,7 @@ from graphmill.cli.options import (
     Settings,
     allow_option,
     common_options,
+    inputs_option,
     pass_settings,
     signature_option,
     tags_option,
@@ -49,13 +50,7 @@ from graphmill.errors import AlreadyExistsError, InvalidArgumentError, Unimpleme
     help="The maximum trip count of loops whose trip count is unknown; gives them gradients.",
 )
 @click.option("--fetch", "fetches", multiple=True, help="Export this tensor instead, such as x:0.")
-@click.option(
-    "--input",
-    "inputs",
-    multiple=True,
-    metavar="NAME",
-    help="Also make this input one of the result, though it has a default; may be repeated.",
-)
+@inputs_option
 @allow_option
 @trust_option
 @tags_option

@@ -9,6 +9,7 @@ from graphmill.cli.options import (
     Settings,
     allow_option,
     common_options,
+    inputs_option,
     pass_settings,
     signature_option,
     tags_option,
@@ -35,13 +36,7 @@ _GRAPH_SUFFIXES = (".pb", ".pbtxt")
     multiple=True,
     help="Keep this tensor and the nodes that compute it, such as x:0.",
 )
-@click.option(
-    "--input",
-    "inputs",
-    multiple=True,
-    metavar="NAME",
-    help="Also make this input one of the result, though it has a default; may be repeated.",
-)
+@inputs_option
 @allow_option
 @trust_option
 @tags_option
