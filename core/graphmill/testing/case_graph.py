@@ -36,6 +36,14 @@ NODE = "node"
 Types = DType | tuple[DType, ...]
 
 
+def make_constant(placeholder: Any, value: Any) -> None:
+    """Turn the NodeDef of a placeholder of a case into a constant of its element type."""
+    dtype = as_dtype(placeholder.attr["dtype"].type)
+    placeholder.op = "Const"
+    del placeholder.attr["shape"]
+    attr_to_proto(TensorAttr(value, dtype), placeholder.attr["value"])
+
+
 @dataclass(frozen=True, slots=True)
 class CaseGraph:
     """A case as a graph: feeds, and the fetches and targets of each step."""

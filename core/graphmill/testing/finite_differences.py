@@ -11,11 +11,9 @@ from graphmill.backprop.gradients import gradients
 from graphmill.backprop.indexed_slices import IndexedSlices
 from graphmill.dtypes import as_dtype
 from graphmill.graph.builder import Graph
-from graphmill.ops.attrs.attr_types import TensorAttr
-from graphmill.ops.attrs.attr_value import attr_to_proto
 from graphmill.ops.definition.effects import effects_of
 from graphmill.session.session import Session
-from graphmill.testing.case_graph import NODE, case_graph
+from graphmill.testing.case_graph import NODE, case_graph, make_constant
 
 if TYPE_CHECKING:
     from graphmill.plugin.host import Host
@@ -130,8 +128,8 @@ class _Check:
                 ends.append(float(sum(product.sum() for product in products)))
                 scale = max(scale, *(float(np.abs(p).sum()) for p in products))
             slope = (ends[0] - ends[1]) / (2 * step)
-            room = accuracy.rtol * abs(slope) + accuracy.atol * max(1.0, scale)
-            if abs(actual - slope) <= room:
+            tolerance = accuracy.rtol * abs(slope) + accuracy.atol * max(1.0, scale)
+            if abs(actual - slope) <= tolerance:
                 return ""
         return (
             f"by input {self._argument_of[name]!r} ({feed.dtype}, shape {list(feed.shape)}), along "
@@ -156,13 +154,10 @@ def _smooth_inputs(case: Case, host: Host, checked: str) -> tuple[Any, dict[str,
         if node.op != "Placeholder":
             continue
         value = np.asarray(made.feeds[f"{node.name}:0"])
-        dtype = as_dtype(node.attr["dtype"].type)
-        if dtype.name == checked:
+        if as_dtype(node.attr["dtype"].type).name == checked:
             feeds[f"{node.name}:0"] = value
         else:
-            node.op = "Const"
-            del node.attr["shape"]
-            attr_to_proto(TensorAttr(value, dtype), node.attr["value"])
+            make_constant(node, value)
     return graph_def, feeds
 
 

@@ -15,10 +15,10 @@ import numpy as np
 from graphmill import proto
 from graphmill.deprecations import renamed_name
 from graphmill.dtypes import as_dtype
-from graphmill.ops.attrs.attr_types import ShapeAttr, TensorAttr
+from graphmill.ops.attrs.attr_types import ShapeAttr
 from graphmill.ops.attrs.attr_value import attr_to_proto
 from graphmill.ops.definition.op_registry import OpRegistry
-from graphmill.testing.case_graph import case_graph
+from graphmill.testing.case_graph import case_graph, make_constant
 from graphmill.testing.case_inputs import SpecError
 from graphmill.testing.golden import Answer
 
@@ -105,9 +105,7 @@ def question(case: Case, request: GradientRequest) -> Question:
         if dtype.name in SMOOTH:
             attr_to_proto(ShapeAttr(value.shape), node.attr["shape"])
         else:
-            node.op = "Const"
-            del node.attr["shape"]
-            attr_to_proto(TensorAttr(value, dtype), node.attr["value"])
+            make_constant(node, value)
             del others[name]
     *before, (fetches, _) = parts.steps
     count = len(fetches)
