@@ -1,4 +1,4 @@
-"""`BundleEntry`: where a tensor's values are in a bundle; and which are read together."""
+"""`BundleEntry`: where a tensor's values are in a bundle, and which entries to read together."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def _missing(path: str) -> NotFoundError:
 
 
 def _may_exist(path: str) -> bool:
-    """Return false for the name of a file that does not exist; `-` and patterns are no files."""
+    """Return False for the name of a file that does not exist; `-` and patterns are not names."""
     return not Path(path).suffix or "*" in path or storage.exists(storage.as_path(path))
 
 
@@ -84,7 +84,7 @@ def suffix_of(source: Source) -> str:
 
     Raises:
         InvalidArgumentError: the file type is not supported.
-        NotFoundError: nor does the file exist.
+        NotFoundError: the file type is not supported, and the file does not exist.
     """
     suffix = Path(source.text).suffix.lower()
     if suffix not in SUFFIXES:

@@ -424,14 +424,14 @@ def _large_constants(bodies: ScheduledBodies) -> list[Node]:
     return [
         node
         for node, value in constants
-        if _is_large(value) or (takes_numbers and _is_any_number(node, value))
+        if _is_large(value) or (takes_numbers and _is_general_number(node, value))
     ]
 
 
-def _is_any_number(node: Node, value: Any) -> bool:
-    """Return whether a constant is a number that XLA has no shorter form for where it is read.
+def _is_general_number(node: Node, value: Any) -> bool:
+    """Return whether XLA computes the readers of a constant in the same way for other numbers.
 
-    Sums and products with 0, 1 and -1 have one; the exponent of a power may have one.
+    It simplifies sums and products with 0, 1 and -1, and may simplify powers by the exponent.
     """
     if value.ndim or value.dtype.kind != "f" or abs(value) in (0, 1):
         return False

@@ -45,7 +45,7 @@ class HostMemory:
         Raises:
             ResourceExhaustedError: its results and temporaries are larger than the budget.
         """
-        from graphmill.spi.kernels import request_memory  # loaded to run graphs, too
+        from graphmill.spi.kernels import request_memory  # here: first runs import this module
 
         sizes = program.memory_analysis()
         if sizes is None:

@@ -152,7 +152,8 @@ def _same_place(start: int, end: int, contexts: Sequence[_Context]) -> int:
 def _contexts(order: Sequence[Node]) -> list[_Context]:
     """Return for each position hashes of the following nodes and their inputs.
 
-    The first ones tell the constants apart that the nodes read: small ones are part of programs.
+    The first two lists also distinguish which constants the nodes read, because small constants are
+    part of programs.
     """
     positions = {node: index for index, node in enumerate(order)}
     kinds = [(node.op, _distances(node, positions)) for node in order]

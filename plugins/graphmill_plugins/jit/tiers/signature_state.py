@@ -57,7 +57,7 @@ class Signature(StateMachine[State, Event, Action]):
         num_losses: how many trials it has lost.
         checks_seen: the counts of failed and passed checks when it was last suspended.
         refused_calls: in `NO_SLOT`, its calls since the calls of other signatures were last read.
-        others_calls: in `NO_SLOT`, the calls of each signature that may lose its slot at that time.
+        others_calls: in `NO_SLOT`, the calls at that time of each signature that may lose its slot.
     """
 
     __slots__ = (

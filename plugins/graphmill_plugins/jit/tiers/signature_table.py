@@ -86,7 +86,7 @@ class SignatureTable:
     def rivals(self) -> list[Signature]:
         """Return the signatures that may lose their slot: those with a program, or being counted.
 
-        The compiler works on the others that have a slot, or has failed.
+        The others that have a slot are waiting for the compiler, or it failed to compile them.
         """
         return [
             one
