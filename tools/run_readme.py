@@ -35,6 +35,7 @@ _COMMAND = re.compile(
 _KEPT = re.compile(
     r"PATH|LANG|LC_\w+|TMPDIR|PIP_\w+|\w+_CA_BUNDLE|SSL_CERT_\w+|\w+_proxy|\w+_PROXY|PYENV_\w+"
 )
+_LONG_SILENCE = 30.0  # seconds
 
 
 @dataclass(frozen=True)
@@ -173,14 +174,22 @@ def run(
 
 
 def _echo(line: str, folder: Path, environment: dict[str, str]) -> tuple[int, list[str]]:
-    """Run a line in a shell and print its output; return the exit status and the output."""
+    """Run a line in a shell and print its output; return the exit status and the output.
+
+    It also prints how long the command was silent, where that was long: it tells a slow download
+    from a slow test.
+    """
     print(f"$ {line}", flush=True)
     output: list[str] = []
+    last = time.monotonic()
     with subprocess.Popen(
         ["/bin/sh", "-c", line], cwd=folder, env=environment,
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
     ) as process:  # fmt: skip
         for printed in process.stdout or ():
+            last, silence = time.monotonic(), time.monotonic() - last
+            if silence > _LONG_SILENCE:
+                print(f"(no output for {silence:.0f} s)")
             print(printed, end="", flush=True)
             output.append(printed.rstrip("\n"))
     return process.returncode, output

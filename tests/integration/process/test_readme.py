@@ -182,3 +182,13 @@ def test_installed_versions_are_printed(
     line = f"mkdir -p .venv && cp -r {tmp_path}/tree/.venv/lib .venv"
     assert script.run(script.Command("x", line, None)) == 0
     assert " with numpy 2.0.2, Pillow 10.1.0)" in capfd.readouterr().out
+
+
+def test_long_silence_of_a_command_is_shown(
+    script: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert script._echo("echo one", tmp_path, dict(os.environ)) == (0, ["one"])
+    assert "no output" not in capsys.readouterr().out
+    monkeypatch.setattr(script, "_LONG_SILENCE", -1.0)
+    assert script._echo("echo one", tmp_path, dict(os.environ)) == (0, ["one"])
+    assert capsys.readouterr().out == "$ echo one\n(no output for 0 s)\none\n"
