@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from graphmill.testing.runners.backends import Runner
 
 _LEVELS: Any = pytest.StashKey[Any]()
-_JOIN_TIMEOUT = 60.0  # seconds; compilations are much shorter, and hangs are reported elsewhere
+_BACKGROUND = "graphmill-background"
+_JOIN_TIMEOUT = 60.0  # seconds; compilations are much shorter
+_STUCK: Any = pytest.StashKey[set[threading.Thread]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -115,37 +117,60 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_setup() -> Generator[None, Any, Any]:
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
     """Wait until the background compilations of an earlier test have ended."""
-    _let_background_end()
+    _let_background_end(item)
     return (yield)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_call() -> Generator[None, Any, Any]:
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     """Wait until the background compilations of fixtures have ended."""
-    _let_background_end()
+    _let_background_end(item)
     return (yield)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_teardown() -> Generator[None, Any, Any]:
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, Any, Any]:
     """Wait until the background compilations of the test have ended."""
-    _let_background_end()
-    return (yield)
+    try:
+        _let_background_end(item)
+    finally:
+        result = yield
+    return result
 
 
-def _let_background_end() -> None:
+def _let_background_end(item: pytest.Item) -> None:
     """Wait for background compilations in flight.
 
     Otherwise a test would see threads that are not its own. They also break pytest's log capture,
     which iterates over the loggers while the import of JAX adds some ("dictionary changed size
     during iteration").
+
+    Raises:
+        pytest.fail.Exception: a thread does not end; the message has the stacks of all threads.
+            Later tests do not wait for it.
     """
-    if "graphmill.runtime.threads.background_jobs" in sys.modules:
-        for thread in threading.enumerate():
-            if thread.name == "graphmill-background":
-                thread.join(_JOIN_TIMEOUT)
+    if "graphmill.runtime.threads.background_jobs" not in sys.modules:
+        return
+    stuck = item.config.stash.setdefault(_STUCK, set())
+    for thread in threading.enumerate():
+        if thread.name == _BACKGROUND and thread not in stuck:
+            thread.join(_JOIN_TIMEOUT)
+            if thread.is_alive():
+                stuck.add(thread)
+                pytest.fail(_stacks(f"{thread.name} did not end in {_JOIN_TIMEOUT:g} s"), False)
+
+
+def _stacks(problem: str) -> str:
+    """Return a problem and the stacks of all threads."""
+    import traceback
+
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    parts = [f"{problem}; the threads are at"]
+    for ident, frame in sys._current_frames().items():  # noqa: SLF001 - as in faulthandler
+        parts.append(f"{names.get(ident, ident)}:\n{''.join(traceback.format_stack(frame))}")
+    return "\n".join(parts)
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:

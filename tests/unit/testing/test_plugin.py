@@ -25,6 +25,26 @@ def test_test_path_is_not_taken_as_report_file(tmp_path: Path) -> None:
     assert test.read_text() == "def test_it(): pass\n"
 
 
+def test_background_thread_that_does_not_end_fails_one_test(tmp_path: Path) -> None:
+    test = tmp_path / "test_mine.py"
+    test.write_text(
+        "import threading\n"
+        "import graphmill.runtime.threads.background_jobs\n"
+        "from graphmill.testing import plugin\n"
+        "plugin._JOIN_TIMEOUT = 0.1\n"
+        "def wait_in_vain(): threading.Event().wait()\n"
+        "def test_it():\n"
+        "    name = 'graphmill-background'\n"
+        "    threading.Thread(target=wait_in_vain, name=name, daemon=True).start()\n"
+        "def test_next(): pass\n"
+    )
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", str(test)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert "graphmill-background did not end in 0.1 s" in done.stdout
+    assert "in wait_in_vain" in done.stdout
+    assert "2 passed, 1 error" in done.stdout
+
+
 @pytest.fixture
 def work() -> Iterator[BackgroundWork]:
     made = BackgroundWork()
