@@ -51,7 +51,7 @@ LATE_SECONDS: Final = 4.0
 GIVE_UP_SECONDS: Final = 10.0
 BUDGET: Final = 64 << 20
 EXCESS: Final = 4
-"""How many budgets a step may take: inputs, outputs and temporaries are asked for one by one."""
+"""How many budgets a step may use: inputs, outputs and temporaries are checked one by one."""
 ADDRESS_SPACE: Final = 8 << 30
 LARGE: Final = (1000, 100_000, 10**7, 2**31 - 1, 2**40, 2**62)
 LARGE_FLOATS: Final = (1e-30, 1e5, 1e9, 1e30)

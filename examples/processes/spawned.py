@@ -1,4 +1,4 @@
-"""Run a model in worker processes that are started anew, which works with JAX and GPUs as well.
+"""Run a model in spawned worker processes, which also works with JAX and GPUs.
 
     python spawned.py
 

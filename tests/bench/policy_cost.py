@@ -2,8 +2,8 @@
 
     python tests/bench/policy_cost.py [MODEL] [--loads N] [--steps N]
 
-The same model is loaded and run under the policy *pure* and trusted, in turns. Each figure is the
-median of the ratios of neighbouring turns, of the time that passes and of the thread's own time.
+The same model is loaded and run alternately under the policy *pure* and trusted. Each figure is the
+median of the ratios of adjacent rounds, of wall time and of the thread's own time.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "saved_model_tf2"
 WARM_UP = 0.2
-"""Share of the turns that are not counted."""
+"""Share of the rounds that are not counted."""
 
 
 class Times(NamedTuple):
@@ -43,7 +43,7 @@ def timed(call: Callable[[], object]) -> Times:
 def compare(
     name: str, count: int, trusted: Callable[[], object], pure: Callable[[], object]
 ) -> None:
-    """Run two calls in turns, of which each is first every other time; print medians."""
+    """Run two calls alternately, each first in every other round; print medians."""
     times: dict[bool, list[Times]] = {True: [], False: []}
     for turn in range(count + int(count * WARM_UP)):
         for is_pure in (False, True) if turn % 2 else (True, False):

@@ -133,7 +133,7 @@ def main() -> None:
 
 
 def compare(folder: Path, cases: list[str], tensorflow: str, rounds: int) -> None:
-    """Measure the cases in both systems, in turns, and print a row for each."""
+    """Measure the cases in both systems alternately, and print a row for each."""
     pythons = {"graphmill": sys.executable, "tensorflow": tensorflow}
     print("| checkpoint | system | first restore, s | again, s | memory added, MB |")
     for case in cases:

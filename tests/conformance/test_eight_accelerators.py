@@ -37,8 +37,8 @@ def ring(rounds: int = 2) -> Graph:
     return graph
 
 
-def test_a_value_goes_round_all(host, config) -> None:
-    """A value is copied from device to device without a missing copy (rows P3, R1)."""
+def test_value_is_copied_around_all_devices(host, config) -> None:
+    """A value is copied around all eight devices, without a missing copy (rows P3, R1)."""
     with Session(graph=ring(), host=host, config=config) as session:
         got = session.run("y:0", {"x:0": [0, 1]})
     assert got.tolist() == [56.0, 57.0]

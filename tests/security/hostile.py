@@ -281,7 +281,7 @@ EFFECTS: Final[dict[str, Effect]] = {
 
 
 class Place(NamedTuple):
-    """A place where the function `act` of the string `f` is called.
+    """A place in a graph that calls the function `act` with the string `f`.
 
     Attributes:
         functions: further functions.

@@ -1,4 +1,4 @@
-"""Every command that loads a model refuses its effects, and runs by following its own message."""
+"""Every command that loads a model refuses its effects; the option in its message allows them."""
 
 from __future__ import annotations
 

@@ -337,7 +337,7 @@ def test_no_form_of_a_path_is_read(
 
 
 def test_reading_every_file_is_not_the_network(folder: Path) -> None:
-    """`fs.read` without a path stands for local files: a URL would carry what was read away."""
+    """`fs.read` without a path allows local files only: a URL could send data to others."""
     graph = graph_of("y = ReadFile(f)")
     with graphmill.Session(graph=graph, allow=["fs.read"]) as session:
         assert session.run("y:0", {"f:0": str(folder / "one.txt")}) == b"abc"

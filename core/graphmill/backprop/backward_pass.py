@@ -75,7 +75,7 @@ class Walk(ShapesOfForward):
     def back(
         self, grads: Mapping[Output, Sequence[Gradient]], targets: Sequence[Output]
     ) -> list[Gradient | None]:
-        """Return the gradients of `targets`, given those of other outputs of the same level.
+        """Return the gradients of `targets`, given those of other outputs of this graph or body.
 
         The gradient of a target is None if none of these outputs depends on it.
         """

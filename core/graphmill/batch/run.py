@@ -307,7 +307,7 @@ def _check_target(target: str, *, overwrite: bool) -> None:
 
 
 def _stdin_copy(store: ResultStore, names: Sequence[str]) -> str | None:
-    """Copy standard input beside the store, so that several processes and runs can read it."""
+    """Copy standard input to a file in the store, which several processes and runs can read."""
     if STDIN not in names:
         return None
     path = str(store.folder / STDIN_COPY)

@@ -192,13 +192,13 @@ class Dataset:
         num_parallel_calls: int | None = None,
         deterministic: bool | None = None,
     ) -> Dataset:
-        """Return the elements of several datasets in turn, which a function (see `map`) returns.
+        """Interleave the elements of the datasets that a function (see `map`) returns.
 
         Args:
             map_func: returns a dataset for an element.
-            cycle_length: the number of datasets that are read in turn; by default the number of
+            cycle_length: the number of datasets that are interleaved; by default the number of
                 processors.
-            block_length: the number of elements from each in turn, by default 1.
+            block_length: the number of consecutive elements from one dataset, by default 1.
             num_parallel_calls, deterministic: as for `map`.
 
         Raises:

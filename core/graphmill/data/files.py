@@ -132,7 +132,7 @@ def _init_reader(
     extra: list[Component],
     num_parallel_reads: int | None,
 ) -> None:
-    """Initialize a dataset that reads files one after the other, or several in turn."""
+    """Initialize a dataset that reads files one after the other, or interleaves several."""
     names = filenames if isinstance(filenames, Dataset) else _names(filenames)
     if names.element_spec.dtype.name != "string":
         raise InvalidArgumentError(

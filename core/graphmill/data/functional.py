@@ -74,7 +74,7 @@ def interleaved(
     num_parallel_calls: int | None,
     deterministic: bool | None,
 ) -> Dataset:
-    """Return the elements of several datasets in turn; see `Dataset.interleave`."""
+    """Interleave the elements of a function's datasets; see `Dataset.interleave`."""
     traced, spec = _datasets(source, function, "interleave")
     cycle = scalar(
         AUTOTUNE if cycle_length is None else cycle_length, "int64", "interleave: cycle_length"

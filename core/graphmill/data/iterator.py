@@ -47,7 +47,7 @@ class Iterator:
     def from_structure(
         cls, output_types: Any, output_shapes: Any = None, shared_name: str | None = None
     ) -> Iterator:
-        """Add an iterator that datasets of one structure can initialize in turn.
+        """Add an iterator that any dataset of one structure can initialize.
 
         Args:
             output_types: the structure of the element types.

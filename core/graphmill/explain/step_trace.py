@@ -1,4 +1,4 @@
-"""`StepTrace`: the trace of a step, which is described when somebody reads it.
+"""`StepTrace`: the trace of a step, converted to messages when it is first read.
 
     trace = graphmill.timeline.StepTrace()
     session.run(y, run_metadata=trace)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class Handle(NamedTuple):
-    """What a tensor that was a handle or reference stands for.
+    """The value that replaces a handle or reference: a variable's, or a table.
 
     Attributes:
         dtype: the element type of the variable's value; None for a table, which stays a table.
@@ -342,7 +342,7 @@ def free_name(graph: Graph, name: str) -> str:
 def _arguments(
     node: Node, called: CalledFunction, handles: Mapping[int, Handle]
 ) -> tuple[Handle | None, ...]:
-    """Return what each argument of a called function stands for."""
+    """Return the replaced handle behind each argument of a called function, or None."""
     call = called.call
     if call.counted:  # the counter, and then what follows start, limit and delta
         return (None, *(handles.get(index) for index in range(3, len(node.in_edges))))

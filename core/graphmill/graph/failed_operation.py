@@ -42,7 +42,7 @@ def set_failed_operation(
 
 
 def failed_operation(graph: Graph, error: OpError) -> Node | None:
-    """Return the failing node of a graph, or the node that called the function in which it lies.
+    """Return the failing node of a graph, or the node that called the function it belongs to.
 
     A node of a function may have the name of another node of the graph; so where functions were
     called, the outermost call decides.

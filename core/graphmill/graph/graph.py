@@ -126,7 +126,7 @@ class Graph:
         return self._by_name[name]
 
     def location_of(self, name: str) -> str | None:
-        """Return where a program made a node; None, because nothing here comes from a program."""
+        """Return the source location that made a node; None, as only `builder.Graph` records it."""
         del name
         return None
 

@@ -85,9 +85,9 @@ class SharedArea:
 
 
 def new_area(size: int) -> int:
-    """Return the file descriptor of new memory of a fixed size.
+    """Return a file descriptor of new shared memory of a fixed size.
 
-    It takes up room only where something is written.
+    Only pages that are written to use physical memory.
     """
     import fcntl
 

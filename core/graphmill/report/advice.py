@@ -80,8 +80,8 @@ def _whole_graph(record: StepRecord) -> Iterator[Advice]:
     if record.reason and record.num_steps:
         yield Advice(
             "The graph was not built for compilation",
-            f"The reason: {record.reason}. config.graphmill.jit = 'eager' compiles before the "
-            "first step, if compilation is wanted at once.",
+            f"The reason: {record.reason}. To compile before the first step, set "
+            "config.graphmill.jit = 'eager'.",
         )
 
 

@@ -154,8 +154,9 @@ class LocalCollectives(CollectiveExecutor):
         if possible is not None and size > possible:
             return UnimplementedError(
                 f"{request}: the group has {size} members, but nodes of this step that can be "
-                f"members are on {possible} devices. Members meet in one step of one session whose "
-                "master is graphmill's; there are no collectives between sessions"
+                f"members are on {possible} devices. All members must run in one step of one "
+                "session, with a master of graphmill; collectives between sessions are not "
+                "implemented"
             )
         group = self._groups.setdefault(request.group_key, _Group(size))
         return group.refusal(request) or meeting.refusal(request)

@@ -32,7 +32,7 @@ class GrowthWatch:
         self._has_warned = False
 
     def note(self, graph: Graph, name: str, num_nodes: int, num_steps: int) -> None:
-        """Note that a graph has grown, and warn once if the same line extends it again and again.
+        """Record that a graph has grown; warn once if the same line extends it repeatedly.
 
         Args:
             graph: the graph, which knows where its nodes were made.

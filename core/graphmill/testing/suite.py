@@ -41,7 +41,7 @@ class TestTiers(conformance.TierTests):
 
 
 class TestAllocator(conformance.AllocatorTests):
-    """The allocator of that device, if it has one of its own."""
+    """Tests of that device's allocator, if it has one of its own."""
 
     @pytest.fixture
     def allocator(self, graphmill_host: Host, graphmill_device: str) -> Iterator[Any]:

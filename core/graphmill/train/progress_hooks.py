@@ -80,7 +80,7 @@ class StepCounterHook(SessionRunHook):
         return SessionRunArgs(self._global_step)
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
-        """Log the rate if it is due; warn once if the global step stands still."""
+        """Log the rate if it is due; warn once if the global step does not increase."""
         before = int(run_values.results)
         if self._timer.is_due(before + 1):
             step = int(run_context.session.run(self._global_step))

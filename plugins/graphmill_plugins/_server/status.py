@@ -151,7 +151,7 @@ def metadata_of(error: OpError) -> tuple[tuple[str, str | bytes], ...]:
 
 
 def metadata_of_status(*, is_derived: bool) -> tuple[tuple[str, str | bytes], ...]:
-    """Return the metadata of a status of ours."""
+    """Return the metadata of a status that graphmill sends."""
     return (_OURS, (_DETAILS_KEY, _DERIVED_DETAILS)) if is_derived else (_OURS,)
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 _INTERVAL: Final = 0.05
-"""Seconds between two checks that the step goes on."""
+"""Seconds between two checks whether the step was cancelled."""
 
 
 def run_abandonable(compute: Callable[[], _T]) -> _T:

@@ -1,4 +1,4 @@
-"""Change the types of selected slots to a half type, with casts where other types are met."""
+"""Change the types of selected slots to a half type, with casts at the edges to other types."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ def test_losses_of_equal_programs_are_equal(optimizer):
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_training_continues_from_a_checkpoint_of_the_other_system(optimizer, tmp_path):
-    """10 steps here, 10 there, 10 here again, as 30 steps of one."""
+    """Ten steps in one system, ten in the other and ten in the first equal 30 steps in one."""
     expected = Program(tensorflow(), optimizer, drops=False).run(30)
     programs = [Program(make(), optimizer, drops=False) for make in (ours, tensorflow)]
     losses, path = [], None

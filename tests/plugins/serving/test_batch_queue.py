@@ -230,7 +230,7 @@ def test_an_error_that_is_not_typed_is_reported_as_internal():
 
 @pytest.fixture
 def quick_clock(monkeypatch):
-    """Let runs seem to take no time."""
+    """Make the clocks show that runs take no time."""
     for clock in ("perf_counter", "thread_time"):
         monkeypatch.setattr(batch_queue.time, clock, lambda: 0.0)
 

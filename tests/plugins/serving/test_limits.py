@@ -1,4 +1,4 @@
-"""What a client may use up, and what it is answered when it wants more."""
+"""Limits on the resources of a client, and the responses beyond them."""
 
 from __future__ import annotations
 

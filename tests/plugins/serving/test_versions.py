@@ -30,7 +30,7 @@ X = {"instances": [1.0]}
 
 
 def update(server):
-    """Let a server look at its folders and its configuration now."""
+    """Make a server read its folders and its configuration now."""
     manager = server._core.manager
 
     async def look():

@@ -1,4 +1,4 @@
-"""`Debugger`: stops, steps, looks around, and goes back."""
+"""`Debugger`: stop, step, inspect values, and go back."""
 
 from __future__ import annotations
 

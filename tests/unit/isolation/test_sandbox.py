@@ -1,6 +1,6 @@
-"""The operating system stops an isolated model whose kernels run any code, without our rules.
+"""The operating system confines an isolated model whose kernels run arbitrary code.
 
-The sessions are opened with `trust=True`, so nothing but the sandbox protects.
+The sessions are opened with `trust=True`, so access rules do not apply: only the sandbox protects.
 """
 
 from __future__ import annotations

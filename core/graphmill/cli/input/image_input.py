@@ -42,7 +42,7 @@ class ImageOptions:
 
 
 def noted_images(pixels: str | None) -> ImageOptions:
-    """Return the options of a command that shows notes on stderr, each once.
+    """Return image options with which a command prints each note once, to stderr.
 
     Args:
         pixels: the value of `--pixels`; None if it is not given.

@@ -1,4 +1,4 @@
-"""Tell the nodes of a model from those that graphmill has added to its graph."""
+"""Distinguish the nodes of a model from those that graphmill has added to its graph."""
 
 from __future__ import annotations
 

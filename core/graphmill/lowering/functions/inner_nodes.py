@@ -76,7 +76,7 @@ def inline_calls(graph: Graph, preserved: Collection[str], options: PassOptions)
 
 
 def enclosing_node(graph: Graph, name: str) -> Node | None:
-    """Return the node of a graph inside whose functions a name lies; None if there is none."""
+    """Return the node of a graph whose functions contain a name; None if there is none."""
     while _SEPARATOR in name:
         name = name.rpartition(_SEPARATOR)[0]
         if graph.has_node(name):

@@ -21,7 +21,7 @@ _YOUNG_THRESHOLD: Final = 50_000  # more objects than lowering a thousand nodes 
 
 
 class NoFullCollections(TemporarySetting[_Thresholds]):
-    """A context in which the collector visits young objects only; a collector that is off stays so.
+    """A context in which the garbage collector visits young objects only, if it is enabled.
 
     Python 3.14 has no third threshold, and collects as before.
     """

@@ -35,7 +35,7 @@ def check_cancelled() -> None:
 
 
 def cancellable(items: Iterable[_T], interval: int = 1024) -> Iterator[_T]:
-    """Iterate over items, and check before every `interval`th one that the step goes on.
+    """Iterate over items, and check every `interval` items whether the step was cancelled.
 
     Raises:
         CancelledError: the step was cancelled.

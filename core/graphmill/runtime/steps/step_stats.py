@@ -130,7 +130,7 @@ class StepStatsCollector:
         return {body: sum(one) / len(one) for body, one in counts.items()}
 
     def note_threads(self) -> None:
-        """Take the names of threads now, for statistics that are serialized later."""
+        """Record the names of the threads now, for statistics that are serialized later."""
         self._thread_names = _thread_names()
 
     def serialize(self) -> bytes:

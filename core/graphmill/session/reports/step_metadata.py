@@ -74,7 +74,7 @@ def fill_metadata(
     *,
     wants_costs: bool,
 ) -> RunMetadata:
-    """Fill in what a caller passed as `run_metadata`; return it as a message of ours.
+    """Fill in the caller's `run_metadata`; return it as graphmill's message.
 
     Args:
         target: a `RunMetadata`, ours or TensorFlow's, or a `StepTrace`.

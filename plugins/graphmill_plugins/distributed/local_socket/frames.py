@@ -66,7 +66,7 @@ class CallFailure(NamedTuple):
         return self.text
 
     def trailing_metadata(self) -> tuple[tuple[str, str | bytes], ...]:
-        """Return the metadata that a gRPC server of ours sends with this status."""
+        """Return the metadata that graphmill's gRPC server sends with this status."""
         return metadata_of_status(is_derived=self.is_derived)
 
 

@@ -14,7 +14,7 @@ HANDLE_TYPES: Final = frozenset({RESOURCE, VARIANT})
 
 
 def was_switch(node: Node) -> bool:
-    """Return whether a conditional comes from v1 control flow, whose predicates are scalars.
+    """Return whether a conditional was v1 control flow, whose predicates are scalars.
 
     Functionalization names the branches of such a conditional after its node.
     """

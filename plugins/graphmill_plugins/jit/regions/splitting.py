@@ -32,7 +32,7 @@ _Context: TypeAlias = "tuple[int, list[int]]"  # a number of nodes, and their ha
 _MAX_DISTANCE: Final = 64  # distance from which an input counts as that of a part's first nodes
 _MIN_LAST_PART: Final = 0.1  # of the size of a part; a smaller last part belongs to the one before
 PART_SIZE: Final = 500
-"""The number of nodes of a part, about: a call costs little beside them, and XLA half a second."""
+"""About the number of nodes of a part: small for XLA (half a second), large compared to a call."""
 READ_BY_SEVERAL: Final = "several parts of a large cluster read the variable's value"
 
 
@@ -94,7 +94,7 @@ def _in_edges(node: Node) -> Iterable[Edge]:
 
 
 def _depth_first(members: Sequence[Node]) -> list[Node]:
-    """Return the nodes in a topological order in which each comes soon after its inputs."""
+    """Return the nodes in a topological order that places each soon after its inputs."""
     inside = set(members)
     inputs = {
         node: [edge.src for edge in _in_edges(node) if edge.src in inside] for node in members

@@ -170,7 +170,7 @@ class BatchQueue:
         self._waiting.clear()
 
     def _can_answer_at_once(self, request: _Request) -> bool:
-        """Return whether a request may run at once, without batching and ahead of no other."""
+        """Return whether a request may run immediately: no batching, and no earlier one waits."""
         return (
             not self._options.is_enabled
             and not self._waiting

@@ -1,4 +1,4 @@
-"""`DirectExchange`: a request that arrived whole, answered without ASGI's messages.
+"""`DirectExchange`: a request that arrived completely, answered without ASGI's messages.
 
 Scope, messages and events of ASGI take as long as all the rest that a small request needs of HTTP.
 """

@@ -70,7 +70,7 @@ def test_a_dequeue_waits_for_another_step(session):
     assert waiting.join().result == 4
 
 
-def test_one_step_may_give_to_itself(session):
+def test_step_may_enqueue_for_its_own_dequeue(session):
     """A step may enqueue the element for which its own dequeue waits."""
     got = session.run(["get:0"], {"x:0": np.float32(4)}, targets=["put"])
     assert got == [4]

@@ -140,7 +140,7 @@ class SetStatsAggregator(Hint):
 
 
 class Stats(Hint):
-    """The elements of the input; a statistic of each goes to the next aggregator, if any.
+    """The elements of the input; a statistic of each is added to the next aggregator, if any.
 
     Args:
         source: the dataset.
