@@ -36,7 +36,6 @@ if TYPE_CHECKING:
         NanTensorHook,
         SecondOrStepTimer,
         StopAtStepHook,
-        SummarySaverHook,
     )
     from graphmill.train.learning_rate_decay import (
         cosine_decay,
@@ -82,6 +81,7 @@ if TYPE_CHECKING:
         SessionRunValues,
     )
     from graphmill.train.step_hooks import FeedFnHook, FinalOpsHook, GlobalStepWaiterHook
+    from graphmill.train.summary_saver_hook import SummarySaverHook
 
 __all__ = [
     "AdadeltaOptimizer",
@@ -178,6 +178,7 @@ _HOMES = {
         "FinalOpsHook",
         "GlobalStepWaiterHook",
     ),
+    "graphmill.train.summary_saver_hook": ("SummarySaverHook",),
     "graphmill.train.meta_graph": ("export_meta_graph", "import_meta_graph", "write_graph"),
     "graphmill.train.queue_runner": ("QueueRunner", "add_queue_runner", "start_queue_runners"),
     "graphmill.train.global_step": (
@@ -192,7 +193,6 @@ _HOMES = {
         "NanTensorHook",
         "SecondOrStepTimer",
         "StopAtStepHook",
-        "SummarySaverHook",
     ),
     "graphmill.train.monitored_session": ("MonitoredSession", "MonitoredTrainingSession"),
     "graphmill.train.moving_average": ("ExponentialMovingAverage",),

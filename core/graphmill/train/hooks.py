@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from graphmill.graph.variable import Variable
     from graphmill.session.session import Session
-    from graphmill.summary import FileWriter
     from graphmill.train.checkpoint_listener import CheckpointSaverListener
     from graphmill.train.saver import Saver
     from graphmill.train.scaffold import Scaffold
@@ -209,83 +208,6 @@ class CheckpointSaverHook(SessionRunHook):
         self._last_saved = step
         requests = [listener.after_save(session, step) for listener in self._listeners]
         return any(requests)
-
-
-class SummarySaverHook(SessionRunHook):
-    """Writes summaries for TensorBoard periodically.
-
-    Args:
-        save_steps, save_secs: the interval, in steps or in seconds; give one of them.
-        output_dir: the folder of the event file; or give `summary_writer`.
-        summary_writer: the writer, which the caller closes.
-        summary_op: a serialized summary, or several; by default all summaries of the graph.
-        clock: returns the time in seconds.
-
-    Raises:
-        InvalidArgumentError: not exactly one of `save_steps` and `save_secs`, or of `output_dir`
-            and `summary_writer`, is given.
-    """
-
-    def __init__(
-        self,
-        save_steps: int | None = None,
-        save_secs: float | None = None,
-        output_dir: Path | None = None,
-        summary_writer: FileWriter | None = None,
-        summary_op: Any = None,
-        *,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        if (output_dir is None) == (summary_writer is None):
-            raise InvalidArgumentError("pass exactly one of output_dir and summary_writer")
-        self._timer = SecondOrStepTimer(save_secs, save_steps, clock)
-        self._folder, self._writer = output_dir, summary_writer
-        self._summaries = summary_op
-        self._next_step = 0
-
-    def begin(self) -> None:
-        """Find the global step and the summaries, and open the writer."""
-        from graphmill.summary import FileWriter, merge_all
-
-        self._global_step = find_global_step("SummarySaverHook")
-        if self._summaries is None:
-            self._summaries = merge_all()
-        if self._summaries is None:
-            raise FailedPreconditionError(
-                "SummarySaverHook has nothing to write: add nodes with graphmill.summary, or pass "
-                "summary_op"
-            )
-        if self._writer is None:
-            assert self._folder is not None
-            self._writer = FileWriter(self._folder)
-
-    def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
-        """Request the global step, and the summaries if they are due."""
-        del run_context
-        self._is_due = self._timer.is_due(self._next_step)
-        summaries = {"summaries": self._summaries} if self._is_due else {}
-        return SessionRunArgs({"step": self._global_step, **summaries})
-
-    def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
-        """Write the summaries, under the current value of the global step."""
-        step = int(run_values.results["step"]) + 1
-        if self._is_due:
-            step = int(run_context.session.run(self._global_step))
-            summaries = run_values.results["summaries"]
-            assert self._writer is not None
-            for summary in summaries if isinstance(summaries, (list, tuple)) else [summaries]:
-                self._writer.add_summary(summary, step)
-            self._timer.done_at(step)
-        self._next_step = step + 1
-
-    def end(self, session: Session) -> None:
-        """Close the writer, if it is the hook's own."""
-        del session
-        assert self._writer is not None
-        if self._folder is None:
-            self._writer.flush()
-        else:
-            self._writer.close()
 
 
 class LoggingTensorHook(SessionRunHook):

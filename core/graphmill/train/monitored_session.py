@@ -24,7 +24,7 @@ from graphmill.errors import (
 )
 from graphmill.session.options import as_message, copy_message
 from graphmill.train.coordinator import Coordinator
-from graphmill.train.hooks import CheckpointSaverHook, SummarySaverHook
+from graphmill.train.hooks import CheckpointSaverHook
 from graphmill.train.queue_runner import start_queue_runners
 from graphmill.train.session_creator import (
     ChiefSessionCreator,
@@ -38,6 +38,7 @@ from graphmill.train.session_run_hook import (
     SessionRunValues,
     merged_options,
 )
+from graphmill.train.summary_saver_hook import SummarySaverHook
 
 if TYPE_CHECKING:
     import os
