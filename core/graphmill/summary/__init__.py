@@ -13,9 +13,11 @@ from __future__ import annotations
 
 from graphmill.summary.file_writer import FileWriter
 from graphmill.summary.nodes import audio, histogram, image, merge, merge_all, scalar, text
+from graphmill.summary.writer_cache import FileWriterCache
 
 __all__ = [
     "FileWriter",
+    "FileWriterCache",
     "audio",
     "histogram",
     "image",

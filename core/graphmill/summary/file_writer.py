@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from graphmill.graph.tensor import Tensor
     from graphmill.plugin.host import Host
     from graphmill.proto import GraphDef, MetaGraphDef, RunMetadata
+    from graphmill.proto.event_pb2 import SessionLog
 
 
 class FileWriter:
@@ -37,7 +38,7 @@ class FileWriter:
 
     Args:
         logdir: the folder, created if it is missing.
-        graph: a graph to write first.
+        graph: a graph to write first, also as a MetaGraph.
         max_queue: how many events are kept before they are written.
         flush_secs: after how many seconds they are written at the latest, when one is added.
         filename_suffix: of the file's name.
@@ -67,7 +68,10 @@ class FileWriter:
         self._sessions: list[Session] = []
         self._open()
         if graph is not None:
+            from graphmill.train.saver import meta_graph_of  # few writers get a graph
+
             self.add_graph(graph)
+            self.add_meta_graph(meta_graph_of(graph))
 
     def get_logdir(self) -> str:
         """Return the folder."""
@@ -158,6 +162,10 @@ class FileWriter:
         event.tagged_run_metadata.run_metadata = run_metadata.SerializeToString()
         self._add(event, global_step)
         self._tags.add(tag)
+
+    def add_session_log(self, session_log: SessionLog, global_step: int | None = None) -> None:
+        """Write that a session has started, stopped, or saved a checkpoint."""
+        self._add(Event(wall_time=time.time(), session_log=session_log), global_step)
 
     def add_event(self, event: Event) -> None:
         """Write an event.

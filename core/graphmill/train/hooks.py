@@ -128,6 +128,8 @@ class StopAtStepHook(SessionRunHook):
 class CheckpointSaverHook(SessionRunHook):
     """Saves the variables: at the first step, periodically, and at the end.
 
+    The graph and each checkpoint also become events, for TensorBoard.
+
     Args:
         checkpoint_dir: the folder of the checkpoints.
         save_secs, save_steps: the interval, in seconds or in steps; give one of them.
@@ -162,9 +164,12 @@ class CheckpointSaverHook(SessionRunHook):
         self._path = f"{checkpoint_dir}/{checkpoint_basename}"
 
     def begin(self) -> None:
-        """Find the global step."""
+        """Find the global step, and open an event file."""
+        from graphmill.summary import FileWriterCache
+
         self._global_step = find_global_step("CheckpointSaverHook")
         self._graph = infer_graph()
+        self._writer = FileWriterCache.get(self._folder)
         for listener in self._listeners:
             listener.begin()
 
@@ -172,6 +177,8 @@ class CheckpointSaverHook(SessionRunHook):
         """Save the initial state of a new session for recovery."""
         if self._saves_graph:
             write_graph(self._graph, self._folder, "graph.pbtxt")
+        self._writer.add_graph(self._graph)
+        self._writer.add_meta_graph(self._the_saver().export_meta_graph())
         self._save(session, int(session.run(self._global_step)))
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
@@ -188,26 +195,37 @@ class CheckpointSaverHook(SessionRunHook):
 
     def end(self, session: Session) -> None:
         """Save the final state, unless it is saved already."""
+        from graphmill.summary import FileWriterCache
+
         step = int(session.run(self._global_step))
         if step != self._last_saved:
             self._save(session, step)
         for listener in self._listeners:
             listener.end(session, step)
+        FileWriterCache.release(self._writer)
 
     def _save(self, session: Session, step: int) -> bool:
         """Save; return whether a listener wants to stop."""
+        from graphmill.proto.event_pb2 import SessionLog
+
+        saver = self._the_saver()
+        for listener in self._listeners:
+            listener.before_save(session, step)
+        saver.save(session, self._path, step, write_meta_graph=self._saves_graph)
+        log = SessionLog(status=SessionLog.CHECKPOINT, checkpoint_path=self._path)
+        self._writer.add_session_log(log, step)
+        self._timer.done_at(step)
+        self._last_saved = step
+        requests = [listener.after_save(session, step) for listener in self._listeners]
+        return any(requests)
+
+    def _the_saver(self) -> Saver:
         saver = self._saver or (self._scaffold.saver if self._scaffold is not None else None)
         if saver is None:
             raise FailedPreconditionError(
                 "CheckpointSaverHook has no saver; pass one, or a Scaffold with variables"
             )
-        for listener in self._listeners:
-            listener.before_save(session, step)
-        saver.save(session, self._path, step, write_meta_graph=self._saves_graph)
-        self._timer.done_at(step)
-        self._last_saved = step
-        requests = [listener.after_save(session, step) for listener in self._listeners]
-        return any(requests)
+        return saver
 
 
 class LoggingTensorHook(SessionRunHook):

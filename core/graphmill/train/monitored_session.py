@@ -315,6 +315,10 @@ def MonitoredTrainingSession(  # noqa: N802 - TensorFlow's name
     if is_chief:
         creator = ChiefSessionCreator(scaffold, master, config, checkpoint_dir, host=host)
         every_hook += chief_only_hooks
+        folder = checkpoint_dir if summary_dir is None else summary_dir
+        if folder is not None:
+            intervals = save_summaries_steps, save_summaries_secs
+            every_hook += _summary_hooks(creator, folder, intervals, log_step_count_steps)
         if checkpoint_dir is not None:
             if save_checkpoint_secs is None and save_checkpoint_steps is None:
                 save_checkpoint_secs = 600
@@ -327,10 +331,6 @@ def MonitoredTrainingSession(  # noqa: N802 - TensorFlow's name
                     save_graph_def=save_graph_def,
                 )
             )
-        folder = checkpoint_dir if summary_dir is None else summary_dir
-        if folder is not None:
-            intervals = save_summaries_steps, save_summaries_secs
-            every_hook += _summary_hooks(creator, folder, intervals, log_step_count_steps)
     else:
         creator = WorkerSessionCreator(
             scaffold, master, config, max_wait_secs, recovery_wait_secs, host=host

@@ -33,7 +33,7 @@ class StepCounterHook(SessionRunHook):
 
     Args:
         every_n_steps, every_n_secs: the interval, in steps or in seconds; give one of them.
-        output_dir: the folder of an event file; None to write none.
+        output_dir: the folder of an event file, shared with other hooks; None to write none.
         summary_writer: a writer, which the caller closes, instead of `output_dir`.
         clock: returns the time in seconds.
 
@@ -65,9 +65,9 @@ class StepCounterHook(SessionRunHook):
         self._global_step = find_global_step("StepCounterHook")
         self._tag = f"{self._global_step.variable_name}/sec"
         if self._folder is not None and self._writer is None:
-            from graphmill.summary import FileWriter
+            from graphmill.summary import FileWriterCache
 
-            self._writer = FileWriter(self._folder)
+            self._writer = FileWriterCache.get(self._folder)
 
     def after_create_session(self, session: Session) -> None:
         """Forget the steps of the session before, which a new one may repeat."""
@@ -94,10 +94,13 @@ class StepCounterHook(SessionRunHook):
         self._last_seen = before
 
     def end(self, session: Session) -> None:
-        """Close the writer, if it is the hook's own."""
+        """Write what is buffered; the last hook of a folder closes its writer."""
+        from graphmill.summary import FileWriterCache
+
         del session
         if self._folder is not None and self._writer is not None:
-            self._writer.close()
+            FileWriterCache.release(self._writer)
+            self._writer = None
 
     def _record(self, step: int) -> None:
         self._timer.done_at(step)

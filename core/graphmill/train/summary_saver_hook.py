@@ -28,7 +28,7 @@ class SummarySaverHook(SessionRunHook):
 
     Args:
         save_steps, save_secs: the interval, in steps or in seconds; give one of them.
-        output_dir: the folder of the event file; or give `summary_writer`.
+        output_dir: the folder of the event file, shared with other hooks; or give `summary_writer`.
         summary_writer: the writer, which the caller closes.
         summary_op: a serialized summary, or several; by default all summaries of the graph.
         clock: returns the time in seconds.
@@ -57,9 +57,10 @@ class SummarySaverHook(SessionRunHook):
 
     def begin(self) -> None:
         """Find the global step and the summaries, and open the writer."""
-        from graphmill.summary import FileWriter, merge_all
+        from graphmill.summary import FileWriterCache, merge_all
 
         self._global_step = find_global_step("SummarySaverHook")
+        self._has_started = False
         if self._summaries is None:
             self._summaries = merge_all()
         if self._summaries is None:
@@ -69,7 +70,7 @@ class SummarySaverHook(SessionRunHook):
             )
         if self._writer is None:
             assert self._folder is not None
-            self._writer = FileWriter(self._folder)
+            self._writer = FileWriterCache.get(self._folder)
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
         """Request the global step, and the summaries if they are due."""
@@ -80,21 +81,29 @@ class SummarySaverHook(SessionRunHook):
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
         """Write the summaries, under the current value of the global step."""
+        from graphmill.proto.event_pb2 import SessionLog
+
+        assert self._writer is not None
         step = int(run_values.results["step"]) + 1
+        if not self._has_started:
+            self._writer.add_session_log(SessionLog(status=SessionLog.START), step)
+            self._has_started = True
         if self._is_due:
             step = int(run_context.session.run(self._global_step))
             summaries = run_values.results["summaries"]
-            assert self._writer is not None
             for summary in summaries if isinstance(summaries, (list, tuple)) else [summaries]:
                 self._writer.add_summary(summary, step)
             self._timer.done_at(step)
         self._next_step = step + 1
 
     def end(self, session: Session) -> None:
-        """Close the writer, if it is the hook's own."""
+        """Write what is buffered; the last hook of a folder closes its writer."""
+        from graphmill.summary import FileWriterCache
+
         del session
         assert self._writer is not None
         if self._folder is None:
             self._writer.flush()
         else:
-            self._writer.close()
+            FileWriterCache.release(self._writer)
+            self._writer = None

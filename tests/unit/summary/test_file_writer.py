@@ -71,8 +71,11 @@ def test_graphs_and_metadata(tmp_path: Path) -> None:
             writer.add_run_metadata(metadata, "first", 2)
         writer.add_meta_graph(graphmill.MetaGraphDef())
         writer.add_graph(graph.as_graph_def(), 7)
-    written, value, traced, meta, again = events(tmp_path)
+    written, exported, value, traced, meta, again = events(tmp_path)
     assert GraphDef.FromString(written.graph_def) == graph.as_graph_def()
+    message = graphmill.MetaGraphDef.FromString(exported.meta_graph_def)
+    assert message.graph_def == graph.as_graph_def()
+    assert "summaries" in message.collection_def
     assert sole_value(value).simple_value == 1.0
     assert traced.tagged_run_metadata.tag == "first"
     assert meta.WhichOneof("what") == "meta_graph_def"

@@ -12,6 +12,7 @@ import pytest
 import graphmill
 from graphmill import errors, ops, summary, tf_record, train
 from graphmill.data import Dataset, make_one_shot_iterator
+from graphmill.proto import MetaGraphDef
 from graphmill.proto.event_pb2 import Event
 
 if TYPE_CHECKING:
@@ -74,6 +75,36 @@ def test_step_counter_logs_and_writes_the_rate(
     written = [event for event in events_of(tmp_path) if event.summary.value]
     assert [event.step for event in written] == [3, 5]
     assert written[0].summary.value[0].tag == "global_step/sec"
+
+
+def test_hooks_of_a_folder_write_one_event_file(program: Program, tmp_path: Path) -> None:
+    """The order is that of TensorFlow's file."""
+    with program.graph.as_default():
+        summary.scalar("x", program.x)
+        hooks: list[train.SessionRunHook] = [
+            train.StepCounterHook(2, output_dir=tmp_path, clock=Clock()),
+            train.SummarySaverHook(2, output_dir=tmp_path),
+            train.CheckpointSaverHook(tmp_path, save_steps=2, saver=train.Saver()),
+        ]
+    program.run(hooks, 3)
+    assert len(list(tmp_path.glob("events*"))) == 1
+    found = [(event.step, str(event.WhichOneof("what"))) for event in events_of(tmp_path)]
+    begin = [(0, kind) for kind in ("file_version", *2 * ("graph_def", "meta_graph_def"))]
+    assert found == [
+        *begin,
+        (0, "session_log"),  # the first checkpoint
+        (1, "session_log"),  # the start
+        (1, "summary"),
+        (2, "session_log"),
+        (3, "summary"),
+        (3, "summary"),
+        (3, "session_log"),
+    ]
+    *_, exported = (event for event in events_of(tmp_path) if event.meta_graph_def)
+    assert MetaGraphDef.FromString(exported.meta_graph_def).HasField("saver_def")
+    logs = [event.session_log for event in events_of(tmp_path) if event.HasField("session_log")]
+    assert [log.status for log in logs] == [3, 1, 3, 3]
+    assert logs[0].checkpoint_path == str(tmp_path / "model.ckpt")
 
 
 def test_step_counter_warns_once_if_the_global_step_does_not_change(
