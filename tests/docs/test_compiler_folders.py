@@ -19,7 +19,7 @@ def listed_folders() -> dict[str, list[str]]:
     return {name.strip(" `"): re.findall(r"`(\w+)`", imports) for name, _, imports in rows}
 
 
-def test_folders_are_listed_from_the_lowest_floor_up() -> None:
+def test_folders_are_listed_from_the_lowest_layer_up() -> None:
     assert list(listed_folders()) == [layer for layer in LAYERS if layer != "__init__"]
 
 

@@ -18,7 +18,7 @@ from graphmill import errors, proto
 from graphmill.cli.model.summary import signatures_of
 from graphmill.isolation import packets
 from graphmill.isolation.error_packets import decode_error, encode_error
-from graphmill.isolation.packets import EndOfStreamError, Packet, Region
+from graphmill.isolation.packets import EndOfStreamError, MemoryRegion, Packet
 from graphmill.isolation.tensors import SharedArea, decode_tensors, encode_tensors, new_area
 from graphmill.saved.signature import Signatures
 
@@ -45,7 +45,9 @@ def seeds() -> list[bytes]:
         b"\x00" + region + result,
         b"\x01" + region + model.SerializeToString(),
         b"\x02" + region + failure.payload,
-        b"\x03" + region + packets.encode(Packet(packets.RESULT, result, (Region(0, 0),) * 3)),
+        b"\x03"
+        + region
+        + packets.encode(Packet(packets.RESULT, result, (MemoryRegion(0, 0),) * 3)),
     ]
 
 
@@ -74,11 +76,11 @@ def _read(content: bytes) -> None:
 def fuzz(data: bytes) -> None:
     """Read a reply as the program does."""
     kind, place, payload = data[:1], data[1:17].ljust(16, b"\0"), data[17:]
-    region = Region(*_REGION.unpack(place))
+    region = MemoryRegion(*_REGION.unpack(place))
     with contextlib.suppress(errors.OpError, DecodeError, EndOfStreamError):
         if kind == b"\x00":
             tensors = proto.RunStepResponse.FromString(payload).tensor
-            small = [region if _is_empty(named) else Region(0, 0) for named in tensors]
+            small = [region if _is_empty(named) else MemoryRegion(0, 0) for named in tensors]
             decode_tensors(tensors, small, _area())
         elif kind == b"\x01":
             definitions: Any = proto.MetaGraphDef.FromString(payload).signature_def

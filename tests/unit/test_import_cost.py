@@ -90,7 +90,7 @@ NOT_FOR_A_FIRST_RUN = (
     "graphmill_plugins.jit.functionalize",
     "graphmill_plugins.jit.ir.cluster_attr",
     "graphmill_plugins.jit.programs",
-    "graphmill_plugins.jit.regions",
+    "graphmill_plugins.jit.clustering",
     "graphmill_plugins.jit.straight",
     "graphmill_plugins.jit.tiers",
     "graphmill_plugins.jit.tracing",

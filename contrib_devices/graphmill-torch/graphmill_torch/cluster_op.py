@@ -1,4 +1,4 @@
-"""The cluster op: a node that replaces a region of nodes with PyTorch kernels."""
+"""The cluster op: a node that replaces a group of nodes with PyTorch kernels."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""Form clusters: replace each region of nodes with PyTorch kernels by one node.
+"""Form clusters: replace each group of connected nodes with PyTorch kernels by one node.
 
-A region must be convex. To ensure this, each node gets a depth that is at least that of its inputs:
-odd for a node that can join a cluster, even for one that cannot. The depth never decreases along an
-edge, so every path between two nodes of equal depth has only nodes of that depth. All members of a
-region have the same blocking ancestors (receives, queues, calls), so clustering adds no waits.
+A cluster must be convex. To ensure this, each node gets a depth that is at least that of its
+inputs: odd for a node that can join a cluster, even for one that cannot. The depth never decreases
+along an edge, so every path between two nodes of equal depth has only nodes of that depth. All
+members of a cluster have the same blocking ancestors (receives, queues, calls), so clustering adds
+no waits.
 Graphs with control flow v1 are not clustered.
 """
 
@@ -52,13 +53,13 @@ def form_clusters(graph: Graph, device: Device, backend: str) -> int:
     """
     if any(node.op in _CONTROL_FLOW for node in graph.nodes):
         return 0
-    found = [members for members in _regions(graph) if len(members) >= _MIN_SIZE]
+    found = [members for members in _groups(graph) if len(members) >= _MIN_SIZE]
     for members in found:
         _replace(graph, members, device, backend)
     return len(found)
 
 
-def _regions(graph: Graph) -> list[list[Node]]:
+def _groups(graph: Graph) -> list[list[Node]]:
     """Return the connected components of nodes with equal depth and blocking ancestors."""
     level: dict[Node, tuple[int, frozenset[Node]]] = {}  # depth and blocking ancestors
     leader: dict[Node, Node] = {}
@@ -78,10 +79,10 @@ def _regions(graph: Graph) -> list[list[Node]]:
         for edge in node.in_edges:
             if edge.src in leader and level[edge.src] == level[node]:
                 leader[_find(leader, edge.src)] = _find(leader, node)
-    regions: dict[Node, list[Node]] = {}
+    groups: dict[Node, list[Node]] = {}
     for node in leader:  # in topological order
-        regions.setdefault(_find(leader, node), []).append(node)
-    return list(regions.values())
+        groups.setdefault(_find(leader, node), []).append(node)
+    return list(groups.values())
 
 
 def _find(leader: dict[Node, Node], node: Node) -> Node:

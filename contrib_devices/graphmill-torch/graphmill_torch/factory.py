@@ -18,9 +18,9 @@ class TorchFactory(DeviceFactory):
     They are PyTorch's accelerators (CUDA, ROCm, MPS) if there are any, else the CPU.
 
     The setting `compile` is in `custom_optimizers` of the session's configuration, under the name
-    "torch". It names the backend of `torch.compile` ("inductor", "eager" …) for clusters: regions
-    whose nodes all have PyTorch kernels. "none" runs clusters uncompiled; "", the default, forms no
-    clusters.
+    "torch". It names the backend of `torch.compile` ("inductor", "eager" …) for clusters: groups
+    of nodes that all have PyTorch kernels. "none" runs clusters uncompiled; "", the default, forms
+    no clusters.
     """
 
     def create_devices(self, config: Any, name_prefix: str) -> Sequence[Device]:

@@ -50,7 +50,7 @@ def layers() -> graphmill.Graph:
 
 @pytest.mark.parametrize("how", HOWS)
 def test_a_region_becomes_one_node(how: str) -> None:
-    """A connected region of nodes becomes one cluster node (row P5)."""
+    """Connected nodes become one cluster node (row P5)."""
     got, ops = ops_of(layers(), {"x:0": X}, how=how)
     np.testing.assert_allclose(got, np.maximum(X @ X + np.float32([1, -20]), 0) @ X)
     assert ops.count("Torch>Cluster") == 1

@@ -142,7 +142,7 @@ class SignatureRecord(Record):
 
 
 class ClusterRecord(Record):
-    """A region of a graph that became one node.
+    """A cluster: nodes of a graph that were replaced by one node.
 
     Attributes:
         name: the name of the node that replaces it.
@@ -222,9 +222,9 @@ class Compilation(Record):
     """How a compiler handled the graph of one device.
 
     Attributes:
-        clusters: the regions that became one node each.
+        clusters: the groups of nodes that were replaced by one node each.
         outside: the nodes that are in no cluster.
-        regions: loops and conditionals.
+        regions: the loops and conditionals of control flow v1.
     """
 
     __slots__ = ("clusters", "outside", "regions")

@@ -52,7 +52,9 @@ class ModelServer:
         self._model = open_served_model(arguments["path"], arguments["tags"], config)
         return _packet(packets.MODEL, self._model.meta_graph)
 
-    def _run(self, request: proto.RunStepRequest, regions: tuple[packets.Region, ...]) -> Packet:
+    def _run(
+        self, request: proto.RunStepRequest, regions: tuple[packets.MemoryRegion, ...]
+    ) -> Packet:
         if self._model is None:
             raise InvalidArgumentError("no model is loaded")
         values = decode_tensors(request.feed, regions, self._area)
@@ -71,7 +73,7 @@ class ModelServer:
         return _packet(packets.RESULT, response, places)
 
 
-def _packet(kind: int, message: Any, regions: tuple[packets.Region, ...] = ()) -> Packet:
+def _packet(kind: int, message: Any, regions: tuple[packets.MemoryRegion, ...] = ()) -> Packet:
     if message.ByteSize() > packets.MAX_REPLY_BYTES:
         raise ResourceExhaustedError(
             f"a reply of {message.ByteSize()} bytes is too large for an isolated model, whose "

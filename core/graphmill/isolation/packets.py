@@ -33,7 +33,7 @@ _REGION: Final = struct.Struct("<QQ")
 _PIECE: Final = 1 << 20
 
 
-class Region(NamedTuple):
+class MemoryRegion(NamedTuple):
     """The position of a tensor's elements in the shared memory; (0, 0) for none."""
 
     offset: int
@@ -51,7 +51,7 @@ class Packet(NamedTuple):
 
     kind: int
     payload: bytes = b""
-    regions: tuple[Region, ...] = ()
+    regions: tuple[MemoryRegion, ...] = ()
 
 
 class EndOfStreamError(EOFError):
@@ -87,7 +87,7 @@ def read_packet(pipe: int, max_bytes: int, deadline: float | None = None) -> Pac
         )
     places = _read(pipe, count * _REGION.size, deadline)
     payload = _read(pipe, size, deadline)
-    return Packet(kind, payload, tuple(map(Region._make, _REGION.iter_unpack(places))))
+    return Packet(kind, payload, tuple(map(MemoryRegion._make, _REGION.iter_unpack(places))))
 
 
 def write_packet(pipe: int, packet: Packet, deadline: float | None = None) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 
 from graphmill import dtypes, proto
 from graphmill.errors import DataLossError, ResourceExhaustedError, UnimplementedError
-from graphmill.isolation.packets import Region
+from graphmill.isolation.packets import MemoryRegion
 from graphmill.ops.tensor_proto import (
     tensor_content_to_numpy,
     tensor_proto_dtype,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _INLINE_BYTES: Final = 4096
 """Up to this size, the elements of a tensor are in the message."""
 _ALIGNMENT: Final = 64
-_NOT_SHARED: Final = Region(0, 0)
+_NOT_SHARED: Final = MemoryRegion(0, 0)
 
 
 class SharedArea:
@@ -52,7 +52,7 @@ class SharedArea:
         """Discard the contents, so that `put` starts at the beginning."""
         self._used = 0
 
-    def put(self, array: NDArray[Any]) -> Region:
+    def put(self, array: NDArray[Any]) -> MemoryRegion:
         """Copy the elements of an array into it, and return where they are.
 
         Raises:
@@ -67,9 +67,9 @@ class SharedArea:
         place = np.frombuffer(self._memory, np.uint8, array.nbytes, start)
         place[...] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
         self._used = start + array.nbytes
-        return Region(start, array.nbytes)
+        return MemoryRegion(start, array.nbytes)
 
-    def copy(self, region: Region) -> memoryview:
+    def copy(self, region: MemoryRegion) -> memoryview:
         """Return a copy of the bytes of a region.
 
         Raises:
@@ -100,7 +100,7 @@ def new_area(size: int) -> int:
 
 def encode_tensors(
     values: Iterable[tuple[str, Any]], area: SharedArea
-) -> tuple[list[proto.NamedTensorProto], tuple[Region, ...]]:
+) -> tuple[list[proto.NamedTensorProto], tuple[MemoryRegion, ...]]:
     """Return messages for named values, and the regions of their elements.
 
     Raises:
@@ -117,7 +117,7 @@ def encode_tensors(
 
 
 def decode_tensors(
-    messages: Sequence[proto.NamedTensorProto], regions: Sequence[Region], area: SharedArea
+    messages: Sequence[proto.NamedTensorProto], regions: Sequence[MemoryRegion], area: SharedArea
 ) -> list[NDArray[Any]]:
     """Return the values of messages as arrays of their own, which may be written to.
 
@@ -131,7 +131,9 @@ def decode_tensors(
     ]
 
 
-def _encode(name: str, array: NDArray[Any], area: SharedArea) -> tuple[proto.TensorProto, Region]:
+def _encode(
+    name: str, array: NDArray[Any], area: SharedArea
+) -> tuple[proto.TensorProto, MemoryRegion]:
     if array.dtype.kind in "OSU":
         return _encode_strings(name, array), _NOT_SHARED
     message = _empty_message(dtypes.as_dtype(array.dtype), array.shape)
@@ -162,7 +164,7 @@ def _empty_message(dtype: DType, shape: tuple[int, ...]) -> proto.TensorProto:
     return message
 
 
-def _decode(named: proto.NamedTensorProto, region: Region, area: SharedArea) -> NDArray[Any]:
+def _decode(named: proto.NamedTensorProto, region: MemoryRegion, area: SharedArea) -> NDArray[Any]:
     message = named.tensor
     dtype, shape = tensor_proto_dtype(message), tensor_proto_shape(message)
     if dtype in (dtypes.resource, dtypes.variant):

@@ -8,7 +8,8 @@ continue with the old one:
 2. Idioms are replaced by cheaper ops: sums of one-hot vectors by counts, segment ops with constant
    ids by ops that know their row counts, and accidental hits by a matrix (`idioms`).
 3. Loops and conditionals become functions (`functionalize`).
-4. Each region that a compiler can trace becomes one node, a cluster (`regions`).
+4. Each group of connected nodes that a compiler can trace becomes one node, a cluster
+   (`clustering`).
 
 The kernel of such a node (`cluster_kernel`) first runs generated Python code (`straight`). For each
 signature of its inputs it is traced (`tracing`) and compiled by XLA (`programs`) in the background.
@@ -103,7 +104,9 @@ def graphmill_register_passes(passes: PassRegistrar) -> None:
         applies=_has_control_flow,
     )
     register_idioms(passes)
-    passes.add(CLUSTER_PASS, f"{__name__}.regions.clusters:form_clusters", phase=_PHASE, order=20)
+    passes.add(
+        CLUSTER_PASS, f"{__name__}.clustering.clusters:form_clusters", phase=_PHASE, order=20
+    )
 
 
 def _has_several_devices(_graph: Graph, options: PassOptions) -> bool:

@@ -18,10 +18,10 @@ from graphmill.testing.case_graph import GraphMaker
 from graphmill.testing.case_inputs import parse_input
 from graphmill.testing.case_nodes import parse_function, parse_node
 from graphmill.testing.differential.compiled_graphs import jit_config
+from graphmill_plugins.jit.clustering.clusters import form_clusters
 from graphmill_plugins.jit.ir.invariant_nodes import is_variable
 from graphmill_plugins.jit.ir.scheduled_body import ScheduledBodies
 from graphmill_plugins.jit.ir.signature import Inputs
-from graphmill_plugins.jit.regions.clusters import form_clusters
 from graphmill_plugins.jit.straight.straight_line import StraightLine
 
 if TYPE_CHECKING:

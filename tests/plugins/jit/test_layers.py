@@ -17,7 +17,7 @@ LAYERS = (
     "programs",
     "straight",
     "functionalize",
-    "regions",
+    "clustering",
     "rewrites",
     "tiers",
     "export",

@@ -210,7 +210,7 @@ def test_one_reason_of_all_nodes_is_that_of_the_record(
     graph: graphmill.Graph, graphmill_host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     x, y = tanh_graph(graph)
-    clusters = "graphmill_plugins.jit.regions.clusters"
+    clusters = "graphmill_plugins.jit.clustering.clusters"
     monkeypatch.setattr(f"{clusters}.can_compile_for", lambda _: False)
     with graphmill.Session("", graph, config(jit="eager"), graphmill_host) as session:
         record = session.explain(y, [x])

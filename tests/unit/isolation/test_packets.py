@@ -12,7 +12,7 @@ import pytest
 from graphmill.errors import DataLossError, DeadlineExceededError, NotFoundError, OpError
 from graphmill.isolation import packets
 from graphmill.isolation.error_packets import decode_error, encode_error
-from graphmill.isolation.packets import EndOfStreamError, Packet, Region, encode, read_packet
+from graphmill.isolation.packets import EndOfStreamError, MemoryRegion, Packet, encode, read_packet
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,7 +38,7 @@ def later() -> float:
 
 
 def test_packet_survives_the_round_trip(pipe: tuple[int, int]) -> None:
-    sent = Packet(packets.RUN, b"payload", (Region(0, 0), Region(64, 12)))
+    sent = Packet(packets.RUN, b"payload", (MemoryRegion(0, 0), MemoryRegion(64, 12)))
     packets.write_packet(pipe[1], sent, later())
     assert read_packet(pipe[0], 100, later()) == sent
 

@@ -11,7 +11,7 @@ import pytest
 
 from graphmill import dtypes, proto
 from graphmill.errors import DataLossError, OpError, ResourceExhaustedError, UnimplementedError
-from graphmill.isolation.packets import Region
+from graphmill.isolation.packets import MemoryRegion
 from graphmill.isolation.tensors import SharedArea, decode_tensors, encode_tensors, new_area
 
 if TYPE_CHECKING:
@@ -108,26 +108,26 @@ FLOAT = dtypes.float32.enum
 @pytest.mark.parametrize(
     ("message", "region"),
     [
-        (named(dtype=FLOAT, shape=[4]), Region(SIZE - 8, 16)),
-        (named(dtype=FLOAT, shape=[4]), Region(2**64 - 8, 16)),
-        (named(dtype=FLOAT, shape=[4]), Region(0, 12)),
-        (named(dtype=FLOAT, shape=[2**40]), Region(0, 16)),
-        (named(dtype=FLOAT, shape=[2**40], float_val=[1.0]), Region(0, 0)),
-        (named(dtype=FLOAT, shape=[2**62, 2**62]), Region(0, 16)),
-        (named(dtype=FLOAT, shape=[-1]), Region(0, 0)),
-        (named(dtype=FLOAT, shape=[1] * 65, tensor_content=bytes(4)), Region(0, 0)),
-        (named(dtype=FLOAT, shape=[3], tensor_content=bytes(11)), Region(0, 0)),
-        (named(dtype=dtypes.string.enum, shape=[2**40], string_val=[b"x"]), Region(0, 0)),
-        (named(dtype=dtypes.string.enum, shape=[4]), Region(0, 16)),
-        (named(dtype=dtypes.resource.enum), Region(0, 0)),
-        (named(dtype=dtypes.variant.enum), Region(0, 0)),
-        (named(dtype=FLOAT + 100, tensor_content=bytes(4)), Region(0, 0)),
-        (named(dtype=12345, tensor_content=bytes(4)), Region(0, 0)),
-        (named(), Region(0, 0)),
+        (named(dtype=FLOAT, shape=[4]), MemoryRegion(SIZE - 8, 16)),
+        (named(dtype=FLOAT, shape=[4]), MemoryRegion(2**64 - 8, 16)),
+        (named(dtype=FLOAT, shape=[4]), MemoryRegion(0, 12)),
+        (named(dtype=FLOAT, shape=[2**40]), MemoryRegion(0, 16)),
+        (named(dtype=FLOAT, shape=[2**40], float_val=[1.0]), MemoryRegion(0, 0)),
+        (named(dtype=FLOAT, shape=[2**62, 2**62]), MemoryRegion(0, 16)),
+        (named(dtype=FLOAT, shape=[-1]), MemoryRegion(0, 0)),
+        (named(dtype=FLOAT, shape=[1] * 65, tensor_content=bytes(4)), MemoryRegion(0, 0)),
+        (named(dtype=FLOAT, shape=[3], tensor_content=bytes(11)), MemoryRegion(0, 0)),
+        (named(dtype=dtypes.string.enum, shape=[2**40], string_val=[b"x"]), MemoryRegion(0, 0)),
+        (named(dtype=dtypes.string.enum, shape=[4]), MemoryRegion(0, 16)),
+        (named(dtype=dtypes.resource.enum), MemoryRegion(0, 0)),
+        (named(dtype=dtypes.variant.enum), MemoryRegion(0, 0)),
+        (named(dtype=FLOAT + 100, tensor_content=bytes(4)), MemoryRegion(0, 0)),
+        (named(dtype=12345, tensor_content=bytes(4)), MemoryRegion(0, 0)),
+        (named(), MemoryRegion(0, 0)),
     ],
 )
 def test_malformed_tensor_is_refused(
-    area: SharedArea, message: proto.NamedTensorProto, region: Region
+    area: SharedArea, message: proto.NamedTensorProto, region: MemoryRegion
 ) -> None:
     with pytest.raises(OpError):
         decode_tensors([message], [region], area)
@@ -140,5 +140,5 @@ def test_missing_regions_are_refused(area: SharedArea) -> None:
 
 def test_bytes_other_than_0_and_1_become_true(area: SharedArea) -> None:
     message = named(dtype=dtypes.bool.enum, shape=[3], tensor_content=b"\x00\x02\xff")
-    (received,) = decode_tensors([message], [Region(0, 0)], area)
+    (received,) = decode_tensors([message], [MemoryRegion(0, 0)], area)
     assert received.view(np.uint8).tolist() == [0, 1, 1]

@@ -1,4 +1,4 @@
-"""The attr of a cluster: its region of the graph, and how to compile it.
+"""The attr of a cluster: its nodes as a body, and how to compile it.
 
 It is separate from `cluster_op`, which every host loads; the attr is needed only with clusters.
 """
@@ -26,7 +26,7 @@ FunctionKey: TypeAlias = tuple[str, int]
 
 
 class ClusterAttr(FuncAttr):
-    """The region of a cluster; its `name` is not a function of the library.
+    """The body of a cluster and its settings; its `name` is not a function of the library.
 
     Attributes:
         body: its nodes, with an `_Arg` for each input and a `_Retval` for each output.

@@ -1,4 +1,4 @@
-"""`_Cluster`, the op of a node that replaces a region of a graph."""
+"""`_Cluster`, the op of a node that replaces the nodes of a cluster."""
 
 from __future__ import annotations
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from graphmill_plugins.jit.clustering.eligibility import Eligibility
 from graphmill_plugins.jit.ir.handles import HANDLE_TYPES
-from graphmill_plugins.jit.regions.eligibility import Eligibility
 
 if TYPE_CHECKING:
     from graphmill.spi import Device, Graph, Node

@@ -30,7 +30,7 @@ _REASON: Final = "some of its nodes cannot be traced"
 
 @kernel("_StraightLine", stateful=True, async_=True)
 class StraightLineKernel:
-    """Run a region as generated code."""
+    """Run a cluster as generated code."""
 
     def __init__(self, construction: OpKernelConstruction) -> None:
         attr: ClusterAttr = construction.attrs["f"]

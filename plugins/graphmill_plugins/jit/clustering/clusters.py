@@ -1,4 +1,4 @@
-"""Form clusters: regions of a graph that are compiled and replaced by one node each.
+"""Form clusters: groups of nodes that are compiled and replaced by one node each.
 
 `grouping` chooses the nodes of each cluster, `splitting` divides those that are too large, and
 `contraction` replaces them.
@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING
 
 from graphmill.spi import OutsideNote, compilation_of
 from graphmill_plugins.jit.analysis.refusal import refusal_on
-from graphmill_plugins.jit.ir.cluster_op import STRAIGHT_LINE
-from graphmill_plugins.jit.ir.function_bodies import bodies_on
-from graphmill_plugins.jit.programs.memory import can_compile_for
-from graphmill_plugins.jit.regions.constant_control_edges import move_constant_control_edges
-from graphmill_plugins.jit.regions.contraction import Contraction
-from graphmill_plugins.jit.regions.eligibility import Eligibility
-from graphmill_plugins.jit.regions.grouping import (
+from graphmill_plugins.jit.clustering.constant_control_edges import move_constant_control_edges
+from graphmill_plugins.jit.clustering.contraction import Contraction
+from graphmill_plugins.jit.clustering.eligibility import Eligibility
+from graphmill_plugins.jit.clustering.grouping import (
     MAX_SIZE,
     MIN_SIZE,
     find_clusters,
     nodes_in_loops,
     weight,
 )
-from graphmill_plugins.jit.regions.inner_clusters import inner_bodies
+from graphmill_plugins.jit.clustering.inner_clusters import inner_bodies
+from graphmill_plugins.jit.ir.cluster_op import STRAIGHT_LINE
+from graphmill_plugins.jit.ir.function_bodies import bodies_on
+from graphmill_plugins.jit.programs.memory import can_compile_for
 from graphmill_plugins.jit.straight.straight_loops import straight_loops
 
 if TYPE_CHECKING:

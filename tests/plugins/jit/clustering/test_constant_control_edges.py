@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import graphmill
 from graphmill import default_host
-from graphmill_plugins.jit.regions.constant_control_edges import move_constant_control_edges
+from graphmill_plugins.jit.clustering.constant_control_edges import move_constant_control_edges
 
 if TYPE_CHECKING:
     from graphmill.graph.graph import Graph as RuntimeGraph

@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from graphmill.spi import ControlFlow, topological_order
 from graphmill.spi.graphs import analyse_frames, is_control_trigger, is_merge
+from graphmill_plugins.jit.clustering.contraction import control_inputs
+from graphmill_plugins.jit.clustering.pytree_edges import PytreeEdges
+from graphmill_plugins.jit.clustering.shared_structures import shared_structures
 from graphmill_plugins.jit.idioms.sparse_dedup_analysis import SparseDedupAnalysis
 from graphmill_plugins.jit.ir.invariant_nodes import does_nothing, is_source, is_source_or_argument
-from graphmill_plugins.jit.regions.contraction import control_inputs
-from graphmill_plugins.jit.regions.pytree_edges import PytreeEdges
-from graphmill_plugins.jit.regions.shared_structures import shared_structures
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable
 
     from graphmill.spi import Edge, Graph, Node
+    from graphmill_plugins.jit.clustering.eligibility import Eligibility
     from graphmill_plugins.jit.ir.lowering_choices import LoweringChoices
-    from graphmill_plugins.jit.regions.eligibility import Eligibility
 
 _CALL_WEIGHT: Final = 100  # weight of a node that calls functions
 MAX_SIZE: Final = 2500
@@ -100,7 +100,7 @@ def _parts(
     if sum(map(size_of, members)) <= max_size:
         return [members]
     # Imported here: few graphs are that large.
-    from graphmill_plugins.jit.regions.splitting import PART_SIZE, READ_BY_SEVERAL, split
+    from graphmill_plugins.jit.clustering.splitting import PART_SIZE, READ_BY_SEVERAL, split
 
     parts = split(members, size_of, min(max_size, PART_SIZE))
     if not fits(parts):

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from graphmill_plugins.jit.clustering.constant_control_edges import move_constant_control_edges
+from graphmill_plugins.jit.clustering.contraction import Contraction
+from graphmill_plugins.jit.clustering.eligibility import Eligibility
+from graphmill_plugins.jit.clustering.grouping import find_clusters, weight
 from graphmill_plugins.jit.ir.function_bodies import plain_bodies
 from graphmill_plugins.jit.ir.invariant_nodes import is_source
 from graphmill_plugins.jit.ir.lowering_choices import followed_functions
 from graphmill_plugins.jit.ir.scheduled_body import owner_in
-from graphmill_plugins.jit.regions.constant_control_edges import move_constant_control_edges
-from graphmill_plugins.jit.regions.contraction import Contraction
-from graphmill_plugins.jit.regions.eligibility import Eligibility
-from graphmill_plugins.jit.regions.grouping import find_clusters, weight
 
 if TYPE_CHECKING:
     from graphmill.spi import Device, FuncAttr, Graph, Node

@@ -14,9 +14,9 @@ from graphmill.graph.algorithms import topological_order
 from graphmill.graph.formats.import_export import graph_from_graph_def
 from graphmill.testing.differential import compiled_graphs
 from graphmill.testing.generators.dataflow_graphs import random_graph
-from graphmill_plugins.jit.regions.eligibility import Eligibility
-from graphmill_plugins.jit.regions.grouping import find_clusters
-from graphmill_plugins.jit.regions.splitting import READ_BY_SEVERAL, split
+from graphmill_plugins.jit.clustering.eligibility import Eligibility
+from graphmill_plugins.jit.clustering.grouping import find_clusters
+from graphmill_plugins.jit.clustering.splitting import READ_BY_SEVERAL, split
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

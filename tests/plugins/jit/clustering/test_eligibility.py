@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.plugins.jit.small_graphs import fetch_unread, graph
 
-from graphmill_plugins.jit.regions.eligibility import Eligibility
+from graphmill_plugins.jit.clustering.eligibility import Eligibility
 
 if TYPE_CHECKING:
     from graphmill.plugin.host import Host

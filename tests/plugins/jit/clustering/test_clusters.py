@@ -13,8 +13,8 @@ from graphmill.graph.formats.import_export import graph_from_graph_def
 from graphmill.spi import compilation_of
 from graphmill.testing.generators.control_flow_graphs import structured_graph
 from graphmill.testing.generators.dataflow_graphs import random_graph
-from graphmill_plugins.jit.regions.eligibility import Eligibility
-from graphmill_plugins.jit.regions.grouping import find_clusters
+from graphmill_plugins.jit.clustering.eligibility import Eligibility
+from graphmill_plugins.jit.clustering.grouping import find_clusters
 
 if TYPE_CHECKING:
     from graphmill.graph.graph import Graph
