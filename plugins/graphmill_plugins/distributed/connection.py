@@ -68,7 +68,7 @@ class _Channel:
         methods: callables whose outcome another thread reports, by name.
         streams: callables whose responses the calling thread reads, by name.
         end: the error of calls after it was closed; None while it is open.
-        local: the local socket of the task, if it is on this host; used instead of gRPC.
+        local: the local socket of the task, if it is on this machine; used instead of gRPC.
         local_address: the method that asks for the socket; None if that is not to be asked.
     """
 
@@ -120,7 +120,7 @@ class Connection:
         compression: of the channel.
         where: the text after the method in messages; by default "of" the name.
         credentials: for TLS; None for connections without.
-        may_be_local: whether calls may go over a local socket to a task on this host, which then
+        may_be_local: whether calls may go over a local socket to a task on this machine, which then
             takes them from other tasks only.
 
     Threads: any may call; `_lock` guards the change of the channel.

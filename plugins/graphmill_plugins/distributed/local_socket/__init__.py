@@ -1,1 +1,1 @@
-"""Calls between tasks of one host over a Unix domain socket, which is faster than gRPC."""
+"""Calls between tasks of one machine over a Unix domain socket, which is faster than gRPC."""

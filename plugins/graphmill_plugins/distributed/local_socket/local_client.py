@@ -1,4 +1,4 @@
-"""`LocalClient`: calls to a task of the same host over its local socket."""
+"""`LocalClient`: calls to a task of the same machine over its local socket."""
 
 from __future__ import annotations
 

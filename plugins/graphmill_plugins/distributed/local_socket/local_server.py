@@ -1,4 +1,4 @@
-"""`LocalServer`: serve the calls of a host's other tasks on a Unix domain socket."""
+"""`LocalServer`: serve the calls of a machine's other tasks on a Unix domain socket."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _BACKLOG: Final = 128
 
 
 class LocalServer:
-    """The calls that other tasks of this host make over a local socket.
+    """The calls that other tasks of this machine make over a local socket.
 
     Args:
         behaviours: the implementation of each method by path; each runs in a thread of its own.
@@ -73,7 +73,7 @@ class LocalServer:
         self._name = b""
 
     def start(self) -> None:
-        """Listen, if the system distinguishes processes of this host from those of others."""
+        """Listen, if the system distinguishes processes of this machine from those of others."""
         if not host_identity():
             return
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -87,7 +87,7 @@ class LocalServer:
         self._thread.start()
 
     def address(self, data: bytes, call: Call) -> bytes:
-        """Return the name of the socket if the caller is on this host; else nothing.
+        """Return the name of the socket if the caller is on this machine; else nothing.
 
         Args:
             data: the `host_identity` of the caller.

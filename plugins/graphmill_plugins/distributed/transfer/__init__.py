@@ -1,1 +1,1 @@
-"""Transfer large tensors between tasks: shared memory on one host, chunks between hosts."""
+"""Transfer large tensors between tasks: shared memory on one machine, chunks between machines."""

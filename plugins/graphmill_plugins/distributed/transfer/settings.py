@@ -26,7 +26,7 @@ class TransferSettings:
     """The settings for transfers of large tensors between tasks.
 
     Attributes:
-        shared_memory: whether tensors of tasks on one host may be in shared memory.
+        shared_memory: whether tensors of tasks on one machine may be in shared memory.
         shared_memory_min_bytes: the minimum size of such tensors.
         shared_memory_max_bytes: the maximum amount of shared memory of this task.
         max_mapped: the maximum number of received tensors in other tasks' memory.
@@ -34,7 +34,7 @@ class TransferSettings:
         pieces_min_bytes: the minimum size of such tensors.
         piece_bytes: the size of a piece.
         max_tensor_bytes: the maximum size of such a tensor; a bound against faulty peers.
-        local_socket: whether calls between tasks on one host may go over a Unix domain socket
+        local_socket: whether calls between tasks on one machine may go over a Unix domain socket
             instead of gRPC.
     """
 

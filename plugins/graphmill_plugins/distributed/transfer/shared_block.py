@@ -1,4 +1,4 @@
-"""`SharedBlock`: shared memory that holds one tensor at a time for receivers on the host.
+"""`SharedBlock`: shared memory that holds one tensor at a time for receivers on the machine.
 
 The memory is a file that no folder lists (`memfd_create`). It is freed when the last process that
 has it open ends, in whatever way, so nothing can be left behind in `/dev/shm`. Receivers open it

@@ -69,7 +69,7 @@ WORKER_METHODS: Final = _methods(
 """The methods of a worker by name."""
 
 LOCAL_ADDRESS_PATH: Final = "/graphmill.LocalSocket/Address"
-"""The method that returns the name of a task's local socket to tasks of the same host.
+"""The method that returns the name of a task's local socket to tasks of the same machine.
 
 Request: their `host_identity`. Response: the name; empty if there is none for them. It is no method
 of TensorFlow's, whose servers answer UNIMPLEMENTED.

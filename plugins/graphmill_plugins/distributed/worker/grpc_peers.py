@@ -145,7 +145,7 @@ class GrpcPeer(Peer):
             try:
                 array = self._receiver.map(offer)
             except OSError as error:
-                # Containers or security policies may separate two tasks of one host.
+                # Containers or security policies may separate two tasks of one machine.
                 self._may_share_memory = not isinstance(error, PermissionError)
                 self._counters.fell_back()
             else:

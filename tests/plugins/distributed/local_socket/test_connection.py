@@ -1,4 +1,4 @@
-"""Connections to tasks of this host change from gRPC to the local socket, and back."""
+"""Connections to tasks of this machine change from gRPC to the local socket, and back."""
 
 from __future__ import annotations
 
