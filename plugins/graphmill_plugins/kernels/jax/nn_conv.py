@@ -1,6 +1,6 @@
 """Convolution kernels on JAX.
 
-Their ops, checks and shapes are in `nn.conv_ops` and `nn.conv_plan`. Two lowerings are faster on
+Their ops, checks and shapes are in `nn.conv_ops` and `nn.conv_plan`. Two algorithms are faster on
 XLA's CPU backend: a 1x1 convolution as a matrix product, and a depthwise one as shifted
 multiply-adds (XLA's own is 10 to 40 times slower). Other platforms get XLA's convolution; the
 choice is made when the program is lowered.
@@ -57,7 +57,7 @@ def _pointwise(x: Value, kernel: Value, axes: Sequence[Axis]) -> Value:
 
 
 def _dense(x: Value, kernel: Value, axes: Sequence[Axis], groups: int) -> Value:
-    """Convolve by the fastest lowering for the shapes: XLA's own, or one of three alternatives.
+    """Convolve by the fastest algorithm for the shapes: XLA's own, or one of three alternatives.
 
     A matrix product is faster if most of the memory traffic is weights (the last layers of a
     network for one image), a sum over the taps for a single channel (the first layer for grey
@@ -203,7 +203,7 @@ def shifted_depthwise(x: Value, kernel: Value, *, rows: Axis, cols: Axis) -> Val
 
 
 def grouped_depthwise(x: Value, kernel: Value, *, rows: Axis, cols: Axis) -> Value:
-    """Convolve with as many groups as channels, by XLA's own lowering."""
+    """Convolve with as many groups as channels, by XLA's own algorithm."""
     channels, multiplier = kernel.shape[2:]
     grouped = kernel.reshape(*kernel.shape[:2], 1, channels * multiplier)
     return convolve(x, grouped, (rows, cols), channels)

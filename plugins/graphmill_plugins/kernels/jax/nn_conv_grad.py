@@ -1,4 +1,4 @@
-"""Gradient kernels of convolutions on JAX: the transposes of the forward lowerings.
+"""Gradient kernels of convolutions on JAX: the transposes of the forward algorithms.
 
 Their ops, checks and shapes are in `nn.conv_ops` and `nn.conv_plan`.
 """
@@ -130,7 +130,7 @@ def _is_product(plan: ConvPlan) -> bool:
 def _by_platform(
     make: Callable[[Any], Callable[[Value], Value]], shape: Sequence[int], gradient: Value
 ) -> Value:
-    """Transpose the depthwise lowering that the forward kernel uses on each platform."""
+    """Transpose the depthwise algorithm that the forward kernel uses on each platform."""
     return jax.lax.platform_dependent(
         gradient,
         cpu=partial(transposed, make(shifted_depthwise), shape),
@@ -143,7 +143,7 @@ def _of_depthwise_input(kernel: Value, gradient: Value, plan: ConvPlan) -> Value
     rows, cols = plan.axes
     weights = jnp.asarray(kernel, wide)
     out = _by_platform(
-        lambda lowering: lambda x: lowering(x, weights, rows=rows, cols=cols),
+        lambda algorithm: lambda x: algorithm(x, weights, rows=rows, cols=cols),
         plan.shape,
         gradient.astype(wide),
     )
@@ -155,7 +155,7 @@ def _of_depthwise_filter(x: Value, gradient: Value, plan: ConvPlan) -> Value:
     rows, cols = plan.axes
     image = x.astype(wide)
     out = _by_platform(
-        lambda lowering: lambda weights: lowering(image, weights, rows=rows, cols=cols),
+        lambda algorithm: lambda weights: algorithm(image, weights, rows=rows, cols=cols),
         plan.kernel,
         gradient.astype(wide),
     )

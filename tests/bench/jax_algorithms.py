@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Time alternatives of one lowering against each other and TensorFlow, by shape.
+"""Time alternatives of one computation against each other and TensorFlow, by shape.
 
-    python tests/bench/lowerings.py                          # all of them
-    python tests/bench/lowerings.py --only conv,cumsum       # names that contain one of these
-    python tests/bench/lowerings.py --tensorflow PYTHON      # an interpreter that has TensorFlow
+    python tests/bench/jax_algorithms.py                     # all of them
+    python tests/bench/jax_algorithms.py --only conv,cumsum  # names that contain one of these
+    python tests/bench/jax_algorithms.py --tensorflow PYTHON # an interpreter that has TensorFlow
 
 The alternatives of a shape take turns, so that whatever else the machine does meets all of them.
 For each: median time on the clock and of the processor in microseconds, and the clock's ratio to
 the first one, XLA's own (above 1: faster). An alternative whose values differ gets no time. A `*`
-marks what graphmill's kernels do for that shape. The cases are in `lowering_cases.py`.
+marks what graphmill's kernels do for that shape. The cases are in `jax_algorithm_cases.py`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import jax
-import lowering_cases
+import jax_algorithm_cases
 import numpy as np
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def is_same(results: list[Any], expected: list[Any]) -> bool:
     )
 
 
-def measure(case: lowering_cases.Case, rounds: int, tensorflow: TensorFlow | None) -> None:
+def measure(case: jax_algorithm_cases.Case, rounds: int, tensorflow: TensorFlow | None) -> None:
     arrays = case.arrays()
     runs: dict[str, Callable[[int], tuple[float, float]]] = {}
     expected: list[Any] = []
@@ -153,9 +153,9 @@ def main() -> int:
     parser.add_argument("--tensorflow", metavar="PYTHON")
     options = parser.parse_args()
     parts = options.only.split(",")
-    print(f"{'case':34} {'lowering':13} {'clock us':>9} {'cpu us':>9} {'ratio':>8}")
+    print(f"{'case':34} {'algorithm':13} {'clock us':>9} {'cpu us':>9} {'ratio':>8}")
     with tensorflow_in(options.tensorflow) as tensorflow, jax.enable_x64(True):
-        for case in lowering_cases.cases():
+        for case in jax_algorithm_cases.cases():
             if any(part in case.name for part in parts):
                 measure(case, options.rounds, tensorflow)
     return 0

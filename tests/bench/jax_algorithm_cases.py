@@ -1,4 +1,4 @@
-"""The lowerings that `lowerings.py` compares: each shape with its alternatives."""
+"""The algorithms that `jax_algorithms.py` compares: each shape with its alternatives."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NO_YNN = {"xla_cpu_experimental_ynn_fusion_type": ""}
 
 @dataclass(slots=True)
 class Case:
-    """One shape of one lowering.
+    """One shape of one computation.
 
     Attributes:
         arrays: makes the inputs.
