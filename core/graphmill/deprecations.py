@@ -22,6 +22,7 @@ RENAMED_MODULES: dict[str, str] = {
     "graphmill.testing.answers": "graphmill.testing.golden",
     "graphmill.testing.boxed_device": "graphmill.testing.fakes.strict_device",
     "graphmill.testing.case_text": "graphmill.testing.case_writer",
+    "graphmill.testing.conformance.rows": "graphmill.testing.conformance.clauses",
     "graphmill.testing.control_flow": "graphmill.testing.generators.control_flow_programs",
     "graphmill.testing.coverage": "graphmill.testing.dtype_coverage",
     "graphmill.testing.cpu_types": "graphmill.testing.oracle.cpu_types",
@@ -67,6 +68,10 @@ RENAMED_NAMES: dict[str, dict[str, str]] = {
     "graphmill.spi.cluster": {"give_back": "copy_message"},
     "graphmill.spi.compilers": {"Story": "TransitionHistory"},
     "graphmill.spi.kernels": {"DISTINCT_ROWS": "UNIQUE_INDICES"},
+    "graphmill.testing.conformance.clauses": {
+        "ROWS_ATTRIBUTE": "CLAUSES_ATTRIBUTE",
+        "rows": "clauses",
+    },
     "graphmill.testing.fakes.chaos_plugin": {"RestlessPlugin": "ChaosPlugin"},
     "graphmill.testing.fakes.strict_device": {
         "BoxedDevice": "StrictDevice",

@@ -38,14 +38,14 @@ def ring(rounds: int = 2) -> Graph:
 
 
 def test_value_is_copied_around_all_devices(host, config) -> None:
-    """A value is copied around all eight devices, without a missing copy (rows P3, R1)."""
+    """A value is copied around all eight devices, without a missing copy (clauses P3, R1)."""
     with Session(graph=ring(), host=host, config=config) as session:
         got = session.run("y:0", {"x:0": [0, 1]})
     assert got.tolist() == [56.0, 57.0]
 
 
 def test_towers_are_summed(host, config) -> None:
-    """Results of several devices are summed on one of them (rows P1, P3, E9)."""
+    """Results of several devices are summed on one of them (clauses P1, P3, E9)."""
     graph = Graph()
     with graph.as_default():
         x = graph.placeholder("float32", [], name="x")
@@ -60,7 +60,7 @@ def test_towers_are_summed(host, config) -> None:
 
 
 def test_one_that_fails_fails_the_step_alone(host, config) -> None:
-    """A fault of one device fails the step, not the session (rows E8, E9, S12)."""
+    """A fault of one device fails the step, not the session (clauses E8, E9, S12)."""
     faults = Faults(fail_at="add_5")
     with Session(graph=ring(), host=with_faults(host, "BOXED", faults), config=config) as session:
         with pytest.raises(errors.OpError, match="fallen off the bus") as caught:
@@ -71,7 +71,7 @@ def test_one_that_fails_fails_the_step_alone(host, config) -> None:
 
 
 def test_transfers_that_are_lost_end_the_step(host, config) -> None:
-    """A step whose transfer is lost ends by its deadline (rows R1, S6)."""
+    """A step whose transfer is lost ends by its deadline (clauses R1, S6)."""
     faults = Faults(lose_transfers=True)
     options = proto.RunOptions(timeout_in_ms=500)
     with Session(graph=ring(), host=with_faults(host, "BOXED", faults), config=config) as session:

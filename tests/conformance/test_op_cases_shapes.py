@@ -1,4 +1,4 @@
-"""Inferred shapes agree with TensorFlow's golden results (row G5).
+"""Inferred shapes agree with TensorFlow's golden results (clause G5).
 
 Each case is asked three times: with known values, known shapes, and unknown shapes. What is said
 may leave sizes open, never be another; nothing is refused that TensorFlow computes.

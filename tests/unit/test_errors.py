@@ -1,4 +1,4 @@
-"""Status errors (row S12)."""
+"""Status errors (clause S12)."""
 
 from __future__ import annotations
 

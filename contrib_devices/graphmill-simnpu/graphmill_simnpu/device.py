@@ -148,7 +148,7 @@ class SimNpuDevice(Device):
         return mapped(self._stored, results[0]) if results else made
 
     def maybe_rewrite_graph(self, graph: Graph) -> None:
-        """Replace products with bias and ReLU by the device's fused op (row P5)."""
+        """Replace products with bias and ReLU by the device's fused op (clause P5)."""
         fuse(graph)
 
     def allocate_memory(self, num_bytes: int) -> Any:

@@ -67,7 +67,7 @@ class TorchDevice(Device):
         return lambda *inputs: wrapped(compute(*unwrapped(inputs)), where)
 
     def maybe_rewrite_graph(self, graph: Graph) -> None:
-        """Form clusters if the session's configuration enables them (row P5)."""
+        """Form clusters if the session's configuration enables them (clause P5)."""
         if self.compile_with:
             form_clusters(graph, self, "" if self.compile_with == "none" else self.compile_with)
 

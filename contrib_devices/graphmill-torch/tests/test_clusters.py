@@ -50,7 +50,7 @@ def layers() -> graphmill.Graph:
 
 @pytest.mark.parametrize("how", HOWS)
 def test_a_region_becomes_one_node(how: str) -> None:
-    """Connected nodes become one cluster node (row P5)."""
+    """Connected nodes become one cluster node (clause P5)."""
     got, ops = ops_of(layers(), {"x:0": X}, how=how)
     np.testing.assert_allclose(got, np.maximum(X @ X + np.float32([1, -20]), 0) @ X)
     assert ops.count("Torch>Cluster") == 1
@@ -81,7 +81,7 @@ def test_inner_fetches_are_outputs(how: str) -> None:
 
 @pytest.mark.parametrize("how", HOWS)
 def test_an_error_names_the_node_inside(how: str) -> None:
-    """An error names the node of the user's graph that failed (row S12)."""
+    """An error names the node of the user's graph that failed (clause S12)."""
     graph = graphmill.Graph()
     with graph.as_default(), graph.device(DEVICE):
         a, b = (graph.placeholder("float32", name=name) for name in "ab")

@@ -1,4 +1,4 @@
-"""`Server`: a task of a cluster, which other processes reach as a session's target (row W1).
+"""`Server`: a task of a cluster, which other processes reach as a session's target (clause W1).
 
 Semantics: `tf.distribute.Server`.
 """

@@ -1,4 +1,4 @@
-"""The user's `Graph`: build a graph in Python with names, scopes and operators (row G4).
+"""The user's `Graph`: build a graph in Python with names, scopes and operators (clause G4).
 
     graph = graphmill.Graph()
     with graph.as_default(), graph.name_scope("layer"):

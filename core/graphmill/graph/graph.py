@@ -1,4 +1,4 @@
-"""`Graph`: the graph representation of the whole runtime (row G1).
+"""`Graph`: the graph representation of the whole runtime (clause G1).
 
 Semantics: `tensorflow/core/graph/graph.h`. The user's `graphmill.Graph` adds scopes and operators
 (`graph/builder.py`).

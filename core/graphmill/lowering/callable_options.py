@@ -1,4 +1,4 @@
-"""`CallableRewrites`: tensor connections and devices requested by `CallableOptions` (row S7)."""
+"""`CallableRewrites`: tensor connections and devices requested by `CallableOptions` (clause S7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Insert debug nodes for watched tensors (row P6).
+"""Insert debug nodes for watched tensors (clause P6).
 
 Semantics: `DebugNodeInserter` in `tensorflow/core/debug/debug_graph_utils.cc`: a `Copy` of the
 watched tensor feeds the debug ops, and the tensor's consumers wait for them.

@@ -1,4 +1,4 @@
-"""`GraphExecutionState`: a session's full graph and the client graphs built from it (rows S3, S4).
+"""`GraphExecutionState`: a session's full graph and client graphs built from it (clauses S3, S4).
 
 Semantics: `tensorflow/core/common_runtime/graph_execution_state.cc`.
 """

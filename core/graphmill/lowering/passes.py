@@ -1,4 +1,4 @@
-"""Run the registered graph passes of a phase (row P4)."""
+"""Run the registered graph passes of a phase (clause P4)."""
 
 from __future__ import annotations
 

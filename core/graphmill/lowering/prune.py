@@ -1,4 +1,4 @@
-"""Rewrite a graph for one feed/fetch/target signature and prune it (row S4).
+"""Rewrite a graph for one feed/fetch/target signature and prune it (clause S4).
 
 Semantics: `RewriteGraphForExecution` in `tensorflow/core/graph/subgraph.cc`: consumers of a fed
 tensor read an `_Arg` instead; a `_Retval` consumes each fetched tensor; nodes that no fetch or
@@ -93,9 +93,9 @@ def build_client_graph(
 ) -> ClientGraph:
     """Return the part of `full` that a signature needs; `full` is not changed.
 
-    With `client`, feeds and fetches go through the rendezvous one by one, for a partial run (row
-    S8); otherwise they all go through the call frame. `form` has connections between tensors, and
-    devices of feeds and fetches (row S7).
+    With `client`, feeds and fetches go through the rendezvous one by one, for a partial run
+    (clause S8); otherwise they all go through the call frame. `form` has connections between
+    tensors, and devices of feeds and fetches (clause S7).
 
     Raises:
         NotFoundError: a feed, fetch or target does not exist; the message names near matches.

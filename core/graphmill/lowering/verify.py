@@ -1,4 +1,4 @@
-"""Verify that a graph is consistent; with `GRAPHMILL_VALIDATE=1` around each pass (row P4).
+"""Verify that a graph is consistent; with `GRAPHMILL_VALIDATE=1` around each pass (clause P4).
 
 `docs/howto/pass.md` says what a pass must preserve. Semantics: the checks of
 `tensorflow/core/graph/validate.cc` and `graph_constructor.cc`, for the graph in memory.

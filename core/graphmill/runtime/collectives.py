@@ -1,4 +1,4 @@
-"""Collectives: combine the tensors of a group of devices (row R6).
+"""Collectives: combine the tensors of a group of devices (clause R6).
 
 Semantics: tensorflow/core/framework/collective.h. A kernel hands a `CollectiveRequest` to the
 `CollectiveExecutor` of its device, or else of the step. A waiting member occupies no thread; when

@@ -1,4 +1,4 @@
-"""Write watched tensors to files in tfdbg's layout, or pass them to a callback (row P6).
+"""Write watched tensors to files in tfdbg's layout, or pass them to a callback (clause P6).
 
 Semantics: `DebugIO` in `tensorflow/core/debug/debug_io_utils.cc`. `DebugDumpDir` of
 `tensorflow.python.debug` reads the files.

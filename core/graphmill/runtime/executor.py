@@ -1,4 +1,4 @@
-"""The interface of executors, each of which runs one partition of a graph (rows E1, E2).
+"""The interface of executors, each of which runs one partition of a graph (clauses E1, E2).
 
 Semantics: `tensorflow/core/common_runtime/executor.h` and `local_executor_params.h`.
 """
@@ -285,7 +285,7 @@ class Executor(ABC):
 
 
 class ExecutorBarrier:
-    """Combines the `done` calls of all partitions of a step into one (rows E8, E9).
+    """Combines the `done` calls of all partitions of a step into one (clauses E8, E9).
 
     The first error aborts the rendezvous and cancels the other partitions, whose errors are then
     marked as derived. Semantics: `tensorflow/core/common_runtime/executor.h`.

@@ -1,4 +1,4 @@
-"""`Rendezvous`: exchanges tensors between the partitions of a step (row R1).
+"""`Rendezvous`: exchanges tensors between the partitions of a step (clause R1).
 
 Semantics: `tensorflow/core/framework/rendezvous.h`, `local_rendezvous.cc`,
 `tensorflow/core/common_runtime/rendezvous_mgr.cc`. As in TensorFlow 1.0, a second send under a key

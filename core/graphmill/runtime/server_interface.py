@@ -1,4 +1,4 @@
-"""`ServerInterface` and `ServerFactory`: cluster servers that plugins supply (row W1).
+"""`ServerInterface` and `ServerFactory`: cluster servers that plugins supply (clause W1).
 
 Semantics: `tensorflow/core/distributed_runtime/server_lib.h`.
 """

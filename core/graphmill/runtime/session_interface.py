@@ -1,4 +1,4 @@
-"""`SessionInterface`: the implementation of a `Session`, in this process or on a server (row W0).
+"""`SessionInterface`: the implementation of a `Session`, here or on a server (clause W0).
 
 Semantics: `tensorflow/core/public/session.h` and `session_factory.h`.
 """
@@ -64,7 +64,7 @@ class SessionInterface(ABC):
         graph_def: proto.GraphDef,
         large_tensors: Mapping[tuple[str, str, str], Any] | None = None,
     ) -> None:
-        """Add the nodes of a GraphDef (row S3); on an error the session is unchanged.
+        """Add the nodes of a GraphDef (clause S3); on an error the session is unchanged.
 
         Args:
             graph_def: new nodes and functions.
@@ -120,7 +120,7 @@ class SessionInterface(ABC):
         options: RunOptions | None,
         callable_options: CallableOptions | None = None,
     ) -> Callable[..., Any]:
-        """Return a function of the fed values, with `run_metadata` as keyword (row S7).
+        """Return a function of the fed values, with `run_metadata` as keyword (clause S7).
 
         Args:
             signature: the signature that it runs.
@@ -134,7 +134,7 @@ class SessionInterface(ABC):
 
     @abstractmethod
     def partial_run_setup(self, signature: Signature, options: RunOptions | None) -> str:
-        """Begin a run that is fed and fetched piece by piece; return its handle (row S8)."""
+        """Begin a run that is fed and fetched piece by piece; return its handle (clause S8)."""
 
     @abstractmethod
     def partial_run(
@@ -165,7 +165,7 @@ class SessionInterface(ABC):
 
     @abstractmethod
     def reset(self, containers: Iterable[str]) -> None:
-        """Clear resource containers (row S10)."""
+        """Clear resource containers (clause S10)."""
 
     @abstractmethod
     def close(self) -> None:
@@ -293,7 +293,7 @@ class SessionFactory(ABC):
     def reset(
         self, target: str, containers: Sequence[str], config: ConfigProto, host: Host
     ) -> None:
-        """Clear resource containers behind a target and close its sessions (row S10).
+        """Clear resource containers behind a target and close its sessions (clause S10).
 
         Raises:
             OpError: the target cannot be reached, or refuses.

@@ -1,4 +1,4 @@
-"""`DirectSession`: a session that runs in this process (rows S1, S3-S7, S10, S11).
+"""`DirectSession`: a session that runs in this process (clauses S1, S3-S7, S10, S11).
 
 Semantics: `tensorflow/core/common_runtime/direct_session.cc`.
 """
@@ -202,7 +202,7 @@ class DirectSession(SessionInterface):
         graph_def: proto.GraphDef,
         large_tensors: Mapping[tuple[str, str, str], Any] | None = None,
     ) -> None:
-        """Add the nodes of a GraphDef (row S3); on an error the session is unchanged.
+        """Add the nodes of a GraphDef (clause S3); on an error the session is unchanged.
 
         Raises:
             OpError: see `graphmill.graph.formats.import_export.extend_graph`.
@@ -270,9 +270,9 @@ class DirectSession(SessionInterface):
 
         Args:
             key: the signature.
-            is_partial: whether it is fed and fetched piece by piece (row S8).
-            watches: the `DebugTensorWatch`es of the run (row P6).
-            form: further options of a callable (row S7).
+            is_partial: whether it is fed and fetched piece by piece (clause S8).
+            watches: the `DebugTensorWatch`es of the run (clause P6).
+            form: further options of a callable (clause S7).
 
         Raises:
             NotFoundError: a name does not exist, or an op has no kernel.
@@ -355,7 +355,7 @@ class DirectSession(SessionInterface):
     def _variant_cache(
         self, is_partial: bool, watches: Sequence[Any], form: CallableRewrites | None
     ) -> ExecutorsCache:
-        """Return the cache of executors for options that change the graph (row S5)."""
+        """Return the cache of executors for options that change the graph (clause S5)."""
         variant = (is_partial, form, *(watch.SerializeToString() for watch in watches))
         with self._graph_lock:
             caches = self._variant_caches
@@ -367,7 +367,7 @@ class DirectSession(SessionInterface):
             return cached
 
     def thread_pool(self, index: int) -> ThreadPool | None:
-        """Return the pool that `RunOptions.inter_op_thread_pool` selects; None for -1 (row S2)."""
+        """Return the pool that `RunOptions.inter_op_thread_pool` selects, None for -1 (S2)."""
         return self._pools.get(index)
 
     def run(
@@ -512,7 +512,7 @@ class DirectSession(SessionInterface):
             self.hot_steps.after_fork_in_child(executors)
 
     def reset(self, containers: Iterable[str]) -> None:
-        """Clear resource containers (row S10)."""
+        """Clear resource containers (clause S10)."""
         self.devices.clear_containers(containers)
 
     def _create_executors(
@@ -634,7 +634,7 @@ def _log_executors(session: str, executors: ExecutorsAndKeys) -> None:
 
 
 def watches_of(options: RunOptions | None) -> Sequence[Any]:
-    """Return the `DebugTensorWatch`es that options request (row P6)."""
+    """Return the `DebugTensorWatch`es that options request (clause P6)."""
     return () if options is None else options.debug_options.debug_tensor_watch_opts
 
 

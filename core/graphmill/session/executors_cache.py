@@ -1,4 +1,4 @@
-"""`ExecutorsAndKeys` and the cache of them (row S5).
+"""`ExecutorsAndKeys` and the cache of them (clause S5).
 
 Semantics: `GetOrCreateExecutors` in `tensorflow/core/common_runtime/direct_session.cc`.
 """

@@ -1,4 +1,4 @@
-"""Convert options that users give as messages, bytes or dicts to our own messages (row S1)."""
+"""Convert options that users give as messages, bytes or dicts to our own messages (clause S1)."""
 
 from __future__ import annotations
 

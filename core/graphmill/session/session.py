@@ -1,4 +1,4 @@
-"""`Session`: run graphs (rows S1-S7, S10, S11, W0). The API is `tf.compat.v1.Session`'s."""
+"""`Session`: run graphs (clauses S1-S7, S10, S11, W0). The API is `tf.compat.v1.Session`'s."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ class Session:
         targets: Iterable[Any] = (),
         options: Any = None,
     ) -> Callable[..., Any]:
-        """Return a function that runs one signature without looking up names (row S7).
+        """Return a function that runs one signature without looking up names (clause S7).
 
         The function takes the values of `feed_list` by position (and `run_metadata` by keyword) and
         returns what `run` would.
@@ -238,7 +238,7 @@ class Session:
     """The name in `tf.compat.v1.Session`, which programs use although it is private."""
 
     def extend(self, graph_def: Any) -> None:
-        """Add nodes to the graph (row S3); on an error the session is unchanged.
+        """Add nodes to the graph (clause S3); on an error the session is unchanged.
 
         Args:
             graph_def: a `GraphDef` message or its bytes, with new nodes only.
@@ -261,7 +261,7 @@ class Session:
         *,
         options: Any = None,
     ) -> str:
-        """Start a run that is fed and fetched piece by piece (row S8).
+        """Start a run that is fed and fetched piece by piece (clause S8).
 
         Args:
             fetches: all tensors that will be fetched, in any structure.
@@ -618,7 +618,7 @@ def reset(
     *,
     host: Host | None = None,
 ) -> None:
-    """Clear resource containers of all sessions of this process and close the sessions (row S10).
+    """Clear resource containers of all sessions of this process, and close these (clause S10).
 
     Args:
         target: empty, or the target of a server, whose sessions are closed.

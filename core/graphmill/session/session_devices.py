@@ -1,4 +1,4 @@
-"""Create the devices of a session; one faulty factory does not affect others (row S1)."""
+"""Create the devices of a session; one faulty factory does not affect others (clause S1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`ThreadPools`: the thread pools for a session's expensive kernels (row S2).
+"""`ThreadPools`: the thread pools for a session's expensive kernels (clause S2).
 
 Semantics: `NewThreadPoolFromSessionOptions` and the constructor in
 `tensorflow/core/common_runtime/direct_session.cc`.

@@ -1,4 +1,4 @@
-"""Report which conformance suites, specification rows and ops a plugin passes."""
+"""Report which conformance suites, clauses of the semantics and ops a plugin passes."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ class CoverageReport:
 
     Attributes:
         suites: the number of tests by outcome, for each suite.
-        rows: the worst outcome of each row of the specification; passed and skipped tests count
-            as passed.
+        clauses: the worst outcome of each clause of the semantics; passed and skipped tests
+            count as passed.
         ops: the same for each op.
         reasons: the reason why an op was skipped.
     """
 
     def __init__(self) -> None:
         self.suites: dict[str, Counter[str]] = {}
-        self.rows: dict[str, str] = {}
+        self.clauses: dict[str, str] = {}
         self.ops: dict[str, str] = {}
         self.reasons: dict[str, str] = {}
 
@@ -35,8 +35,8 @@ class CoverageReport:
             return
         outcome = report.outcome
         self.suites.setdefault(properties["suite"], Counter())[outcome] += 1
-        for row in properties["rows"]:
-            self.rows[row] = _worse(self.rows.get(row), outcome)
+        for clause in properties["clauses"]:
+            self.clauses[clause] = _worse(self.clauses.get(clause), outcome)
         if properties["op"]:
             self.ops[properties["op"]] = _worse(self.ops.get(properties["op"]), outcome)
             if outcome == "skipped" and isinstance(report.longrepr, tuple):
@@ -44,9 +44,11 @@ class CoverageReport:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the report as JSON data."""
+        clauses = dict(sorted(self.clauses.items()))
         return {
             "suites": {name: dict(counts) for name, counts in sorted(self.suites.items())},
-            "rows": dict(sorted(self.rows.items())),
+            "clauses": clauses,
+            "rows": clauses,  # the old name, which the next version removes
             "ops": {outcome: self._ops(outcome) for outcome in _WORST},
             "reasons": {op: self.reasons[op] for op in self._ops("skipped") if op in self.reasons},
         }
@@ -62,9 +64,9 @@ class CoverageReport:
             for name, counts in sorted(self.suites.items())
         ]
         for outcome in _WORST:
-            rows = [row for row, worst in sorted(self.rows.items()) if worst == outcome]
-            if rows:
-                made.append(f"rows {outcome}: {' '.join(rows)}")
+            names = [name for name, worst in sorted(self.clauses.items()) if worst == outcome]
+            if names:
+                made.append(f"clauses {outcome}: {' '.join(names)}")
         for outcome in _WORST:
             ops = self._ops(outcome)
             if ops:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from graphmill.testing.case import Case
     from graphmill.testing.runners.backends import Runner
 
-_LEVELS: Any = pytest.StashKey[Any]()
+_COVERAGE: Any = pytest.StashKey[Any]()
 _BACKGROUND = "graphmill-background"
 _JOIN_TIMEOUT = 60.0  # seconds; compilations are much shorter
 _STUCK: Any = pytest.StashKey[set[threading.Thread]]()
@@ -69,12 +69,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="run only every Nth op case, for a quick check",
     )
     group.addoption(
+        "--graphmill-coverage",
+        metavar="FILE",
+        nargs="?",
+        const="-",
+        default=None,
+        help="report which ops and clauses were covered, at the end or in FILE (.json)",
+    )
+    group.addoption(
         "--graphmill-levels",
         metavar="FILE",
         nargs="?",
         const="-",
         default=None,
-        help="report which ops and rows were covered, at the end or in FILE (.json)",
+        help="the old name of --graphmill-coverage",
     )
 
 
@@ -82,23 +90,33 @@ def pytest_configure(config: pytest.Config) -> None:
     """Collect results for the report, if it is requested.
 
     Raises:
-        UsageError: the value of --graphmill-levels is not a .json file, but a path of tests.
+        UsageError: the value of --graphmill-coverage is not a .json file, but a path of tests.
     """
-    target = config.getoption("--graphmill-levels")
+    target = _coverage_target(config)
     if target is not None:
         if target != "-" and not target.endswith(".json"):
             raise pytest.UsageError(
-                f"--graphmill-levels writes to a .json file, not to {target!r}; to print the "
+                f"--graphmill-coverage writes to a .json file, not to {target!r}; to print the "
                 "report, put the option after the paths"
             )
         from graphmill.testing.coverage_report import CoverageReport
 
-        levels = config.stash[_LEVELS] = CoverageReport()
-        config.pluginmanager.register(levels, "graphmill_levels")
+        if config.getoption("--graphmill-levels") is not None:
+            from graphmill.deprecations import warn_renamed
+
+            warn_renamed("the option '--graphmill-levels'", "--graphmill-coverage")
+        report = config.stash[_COVERAGE] = CoverageReport()
+        config.pluginmanager.register(report, "graphmill_coverage")
+
+
+def _coverage_target(config: pytest.Config) -> str | None:
+    """Return the file of the coverage report, "-" for the terminal, or None for no report."""
+    targets = (config.getoption("--graphmill-coverage"), config.getoption("--graphmill-levels"))
+    return next((target for target in targets if target is not None), None)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Record suite, rows and op of each test of a suite, for the report."""
+    """Record suite, clauses and op of each test of a suite, for the report."""
     for item in items:
         suite = getattr(getattr(item, "cls", None), "graphmill_suite", "")
         if suite:
@@ -109,7 +127,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                     "graphmill",
                     {
                         "suite": suite,
-                        "rows": list(getattr(function, "__graphmill_rows__", ())),
+                        "clauses": list(getattr(function, "__graphmill_clauses__", ())),
                         "op": getattr(case, "op", ""),
                     },
                 )
@@ -175,16 +193,16 @@ def _stacks(problem: str) -> str:
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     """Print or write the report."""
-    levels = config.stash.get(_LEVELS, None)
-    if levels is None:
+    report = config.stash.get(_COVERAGE, None)
+    if report is None:
         return
-    target = config.getoption("--graphmill-levels")
+    target = _coverage_target(config)
     if target == "-":
         terminalreporter.section("graphmill conformance")
-        for line in levels.lines():
+        for line in report.lines():
             terminalreporter.write_line(line)
     else:
-        levels.write(target)
+        report.write(target)
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,7 @@
 
 Name the tested object: `--graphmill-device NPU`, `--graphmill-executor MINE`,
 `--graphmill-pass fuse`, `--graphmill-transport link`, `--graphmill-plugin mine`.
-`--graphmill-levels` prints a report of the covered ops and rows at the end.
+`--graphmill-coverage` prints a report of the covered ops and clauses at the end.
 """
 
 from __future__ import annotations

@@ -118,7 +118,7 @@ def _logged_state(view: GraphView) -> type[ExecutorState]:
 
 
 class DefaultExecutorFactory(ExecutorFactory):
-    """Makes `DefaultExecutor`s; registered as `""` and `"DEFAULT"` (row E1)."""
+    """Makes `DefaultExecutor`s; registered as `""` and `"DEFAULT"` (clause E1)."""
 
     observes_kernels = False
 

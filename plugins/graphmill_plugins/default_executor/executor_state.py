@@ -1,6 +1,6 @@
 """`ExecutorState`: one run of a graph; it calls the kernels that the propagator makes ready.
 
-Semantics: `tensorflow/core/common_runtime/executor.cc` (rows E5, E6, E8). Nodes are processed in
+Semantics: `tensorflow/core/common_runtime/executor.cc` (clauses E5, E6, E8). Nodes are processed in
 the thread that drives the step; a kernel that blocks or is expensive runs in another thread and
 posts its outcome.
 """

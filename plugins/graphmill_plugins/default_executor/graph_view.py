@@ -1,4 +1,4 @@
-"""`GraphView`: a graph as flat arrays of `NodeItem`s, as it is executed (row E3).
+"""`GraphView`: a graph as flat arrays of `NodeItem`s, as it is executed (clause E3).
 
 Semantics: `tensorflow/core/common_runtime/graph_view.h`, `immutable_executor_state.cc`. Everything
 static is computed here once, so that a run looks up no names, attrs or types.

@@ -1,4 +1,4 @@
-"""Propagators: determine which nodes become ready when a node is done (row E7).
+"""Propagators: determine which nodes become ready when a node is done (clause E7).
 
 `SimplePropagator` serves graphs without control flow: a node is ready when all its in-edges have
 arrived. `Propagator` adds frames, iterations and dead tokens. `ExecutorState` calls both alike:

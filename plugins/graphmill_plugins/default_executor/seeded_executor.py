@@ -54,7 +54,7 @@ class RandomQueue(list[Any]):
 
 
 class SeededExecutorFactory(ExecutorFactory):
-    """Makes executors that run nodes serially in random orders (rows E5, E7).
+    """Makes executors that run nodes serially in random orders (clauses E5, E7).
 
     They start no thread, and check the invariants of the run after each node. No plugin registers
     this factory: call `host.executors.add("SEEDED", SeededExecutorFactory(7), owner="my tests")`.

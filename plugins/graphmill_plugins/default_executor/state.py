@@ -1,4 +1,4 @@
-"""The dynamic state of a run: frames and their iterations (row E4).
+"""The dynamic state of a run: frames and their iterations (clause E4).
 
 Semantics: `tensorflow/core/common_runtime/propagator_state.h`. The contents and the invariants of
 each collection are described in docs/explanation/executor-states.md.

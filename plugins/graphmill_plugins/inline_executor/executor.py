@@ -236,7 +236,7 @@ class SingleThreadedExecutor(Executor):
 
 
 class SingleThreadedExecutorFactory(ExecutorFactory):
-    """Makes `SingleThreadedExecutor`s; registered as `"SINGLE_THREADED_EXECUTOR"` (row E1)."""
+    """Makes `SingleThreadedExecutor`s; registered as `"SINGLE_THREADED_EXECUTOR"` (clause E1)."""
 
     observes_kernels = False
 

@@ -1,4 +1,4 @@
-"""Graph passes: lowering, inlining, pruning, folding, merging, ordering of reads (row P4).
+"""Graph passes: lowering, inlining, pruning, folding, merging, ordering of reads (clause P4).
 
 Each runs once, in this order. `options.py` describes how to disable inlining, pruning, folding and
 the merging of common subexpressions.

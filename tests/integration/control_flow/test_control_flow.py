@@ -1,4 +1,4 @@
-"""Loops and conditionals built in Python match plain Python (rows E3, E7, G4)."""
+"""Loops and conditionals built in Python match plain Python (clauses E3, E7, G4)."""
 
 from __future__ import annotations
 
@@ -437,7 +437,7 @@ def test_random_programs(program: Program, number: int, graphmill_host: Host) ->
 
 
 def test_graphs_survive_a_file(graph: graphmill.Graph, x: Tensor, graphmill_host: Host) -> None:
-    """A graph built in Python also runs from its message (row G1)."""
+    """A graph built in Python also runs from its message (clause G1)."""
     last = graphmill.while_loop(
         lambda i: i < x, lambda i: graphmill.cond(i > 3, lambda: i + x, lambda: i + 1), [0]
     )

@@ -1,4 +1,4 @@
-"""SymbolicGradient (row E10): the gradient of a function, registered or by JAX."""
+"""SymbolicGradient (clause E10): the gradient of a function, registered or by JAX."""
 
 from __future__ import annotations
 

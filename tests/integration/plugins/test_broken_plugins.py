@@ -117,7 +117,7 @@ def test_it_is_left_out_and_named(source: str, host_with) -> None:
 
 @pytest.mark.parametrize("body", FACTORIES)
 def test_failing_factory_does_not_affect_other_devices(body: str, host_with) -> None:
-    """A device factory that fails leaves other devices usable (row S1)."""
+    """A device factory that fails leaves other devices usable (clause S1)."""
     host = host_with(FACTORY.format(body=body))
     with pytest.warns(UserWarning, match=r"devices are not offered"):
         assert run(host) == -2.0
@@ -125,7 +125,7 @@ def test_failing_factory_does_not_affect_other_devices(body: str, host_with) -> 
 
 @pytest.mark.parametrize("body", FACTORIES)
 def test_failing_factory_is_an_error_if_its_devices_are_requested(body: str, host_with) -> None:
-    """A failing device factory is an error if the session requests its devices (row S1)."""
+    """A failing device factory is an error if the session requests its devices (clause S1)."""
     host = host_with(FACTORY.format(body=body))
     with pytest.raises(errors.OpError, match=FACTORIES[body]) as caught:
         run(host, proto.ConfigProto(device_count={"BAD": 1}))
@@ -160,7 +160,7 @@ def test_unimportable_factory_is_an_error_if_requested(host_with) -> None:
     ],
 )
 def test_broken_executor_fails_only_its_sessions(body, message, host_with) -> None:
-    """A broken executor fails only the sessions that select it (row E1)."""
+    """A broken executor fails only the sessions that select it (clause E1)."""
     host = host_with(EXECUTOR.format(body=body))
     config = proto.ConfigProto()
     config.experimental.executor_type = "BAD"
@@ -170,7 +170,7 @@ def test_broken_executor_fails_only_its_sessions(body, message, host_with) -> No
 
 
 def test_a_rewrite_that_raises_is_the_plugins(host_with) -> None:
-    """An exception of a device's graph rewrite names the plugin (row P5)."""
+    """An exception of a device's graph rewrite names the plugin (clause P5)."""
     body = "return [Thing(DeviceAttributes(name_prefix + '/device:BAD:0', 'BAD'))]"
     source = FACTORY.format(body=body) + (
         "import numpy\n"

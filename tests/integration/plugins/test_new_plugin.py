@@ -61,7 +61,7 @@ def test_its_continuous_integration_runs_the_suites(tmp_path: Path) -> None:
         "- run: pip install \"${{ vars.GRAPHMILL || 'graphmill' }}\"",
         "- run: pip install '.[test]'",
         "- run: graphmill doctor",
-        "- run: pytest --graphmill-levels",
+        "- run: pytest --graphmill-coverage",
     ]
 
 

@@ -1,4 +1,4 @@
-"""A plugin's transport carries tensors between devices (row R1)."""
+"""A plugin's transport carries tensors between devices (clause R1)."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_unnamed_transport_is_not_called() -> None:
 
 
 def test_a_partial_run_uses_it() -> None:
-    """A partial run uses the transport (row S8)."""
+    """A partial run uses the transport (clause S8)."""
     carrier = Carrier()
     graph, x, _, there = two_devices()
     with session_with(carrier, graph) as session:
@@ -92,7 +92,7 @@ def test_a_partial_run_uses_it() -> None:
 
 
 def test_the_call_of_a_function_on_two_devices_uses_it() -> None:
-    """The call of a function on two devices uses the transport (row E10)."""
+    """The call of a function on two devices uses the transport (clause E10)."""
     carrier = Carrier()
     made = GraphMaker(graphmill.default_host().ops)
     made.function(parse_function("f(x: float32) -> (float32): y = Neg(x); z = Neg(y); return z"))

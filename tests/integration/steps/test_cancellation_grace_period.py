@@ -1,4 +1,4 @@
-"""Deadlines hold without the cooperation of executors and kernels (rows E13, S6, S11)."""
+"""Deadlines hold without the cooperation of executors and kernels (clauses E13, S6, S11)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Debug watches (row P6) write tensors of a step to tfdbg's files or pass them to a callback."""
+"""Debug watches (clause P6) write tensors of a step to tfdbg's files or pass them to a callback."""
 
 from __future__ import annotations
 

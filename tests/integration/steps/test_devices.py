@@ -1,4 +1,4 @@
-"""Steps on several devices (rows P1-P3, P5, R1-R3, E7, E9): towers, loops, dead values, errors."""
+"""Steps on several devices (clauses P1-P3, P5, R1-R3, E7, E9): towers, loops, dead values."""
 
 from __future__ import annotations
 

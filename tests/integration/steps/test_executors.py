@@ -1,4 +1,4 @@
-"""Selecting executors (rows E1, E5, E13, S2) by `executor_type`, with and without threads."""
+"""Selecting executors (clauses E1, E5, E13, S2) by `executor_type`, with and without threads."""
 
 from __future__ import annotations
 

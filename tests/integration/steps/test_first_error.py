@@ -1,4 +1,4 @@
-"""A step reports the error that failed it, not the cancellation that this error caused (row E8)."""
+"""A step reports the error that failed it, not the cancellation that it caused (clause E8)."""
 
 from __future__ import annotations
 

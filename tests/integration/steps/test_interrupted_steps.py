@@ -1,4 +1,4 @@
-"""Ctrl-C ends a blocked step, and the session stays usable (rows S6, S11).
+"""Ctrl-C ends a blocked step, and the session stays usable (clauses S6, S11).
 
 The signal is sent when the main thread is about to wait for what never comes.
 """

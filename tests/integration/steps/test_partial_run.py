@@ -1,4 +1,4 @@
-"""Partial runs (row S8): a step that is fed and fetched piece by piece."""
+"""Partial runs (clause S8): a step that is fed and fetched piece by piece."""
 
 from __future__ import annotations
 

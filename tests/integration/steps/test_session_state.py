@@ -1,4 +1,4 @@
-"""Tensors that a session keeps between runs (row S9)."""
+"""Tensors that a session keeps between runs (clause S9)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A mixed cluster: TensorFlow's server is the master, task 0; ours is task 1 (row W3)."""
+"""A mixed cluster: TensorFlow's server is the master, task 0; ours is task 1 (clause W3)."""
 
 from __future__ import annotations
 

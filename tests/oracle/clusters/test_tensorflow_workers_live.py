@@ -1,4 +1,4 @@
-"""A mixed cluster: our master and our task 0, and TensorFlow's server as task 1 (row W2)."""
+"""A mixed cluster: our master and our task 0, and TensorFlow's server as task 1 (clause W2)."""
 
 from __future__ import annotations
 

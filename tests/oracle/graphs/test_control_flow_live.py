@@ -1,4 +1,4 @@
-"""Loops and conditionals have TensorFlow's nodes and results (rows G4, E7).
+"""Loops and conditionals have TensorFlow's nodes and results (clauses G4, E7).
 
 A program is built by both from one source: it is a function of a library, TensorFlow without
 control flow v2 or graphmill, and of an int32 placeholder `x`. It returns tensors.

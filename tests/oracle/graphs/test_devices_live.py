@@ -1,4 +1,4 @@
-"""Random loops and conditionals on three CPU devices equal TensorFlow's (rows P1, P3, E7)."""
+"""Random loops and conditionals on three CPU devices equal TensorFlow's (clauses P1, P3, E7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The builder adds the same nodes as `tf.compat.v1`: names, inputs, attrs, devices (row G4)."""
+"""The builder adds the same nodes as `tf.compat.v1`: names, inputs, attrs, devices (clause G4)."""
 
 from __future__ import annotations
 

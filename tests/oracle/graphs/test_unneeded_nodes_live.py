@@ -1,4 +1,4 @@
-"""Nodes that a step does not need are checked like in TensorFlow (row P1)."""
+"""Nodes that a step does not need are checked like in TensorFlow (clause P1)."""
 
 from __future__ import annotations
 

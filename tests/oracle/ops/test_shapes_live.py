@@ -1,4 +1,4 @@
-"""Inferred shapes never contradict TensorFlow's (row G5)."""
+"""Inferred shapes never contradict TensorFlow's (clause G5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TensorFlow and graphmill read each other's checkpoints and write the same bytes (row G2)."""
+"""TensorFlow and graphmill read each other's checkpoints and write the same bytes (clause G2)."""
 
 from __future__ import annotations
 

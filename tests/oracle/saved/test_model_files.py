@@ -1,4 +1,4 @@
-"""Models written by TensorFlow, in every format, are read correctly (row G2)."""
+"""Models written by TensorFlow, in every format, are read correctly (clause G2)."""
 
 from __future__ import annotations
 

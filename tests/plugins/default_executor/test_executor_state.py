@@ -1,4 +1,4 @@
-"""`ExecutorState` (rows E2, E5, E6, E8, E13), with kernels that tests control."""
+"""`ExecutorState` (clauses E2, E5, E6, E8, E13), with kernels that tests control."""
 
 from __future__ import annotations
 

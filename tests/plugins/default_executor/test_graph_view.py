@@ -1,4 +1,4 @@
-"""Precomputed properties of a graph (row E3)."""
+"""Precomputed properties of a graph (clause E3)."""
 
 from __future__ import annotations
 

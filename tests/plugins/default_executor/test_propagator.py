@@ -1,4 +1,4 @@
-"""The rules of the propagators (rows E4, E7), on small graphs without kernels."""
+"""The rules of the propagators (clauses E4, E7), on small graphs without kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""In random graphs and orders, each node becomes ready once, dead or live as expected (row E7)."""
+"""In random graphs and orders, each node is ready once, dead or live as expected (clause E7)."""
 
 from __future__ import annotations
 

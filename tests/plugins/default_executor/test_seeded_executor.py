@@ -1,4 +1,4 @@
-"""The executor with random orders (row E5) repeats an order by seed and reaches all orders."""
+"""The executor with random orders (clause E5) repeats an order by seed and reaches all orders."""
 
 from __future__ import annotations
 

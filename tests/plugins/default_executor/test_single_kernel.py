@@ -1,4 +1,4 @@
-"""Graphs with one kernel run without a propagator, with equal results (rows E3, E5, E6)."""
+"""Graphs with one kernel run without a propagator, with equal results (clauses E3, E5, E6)."""
 
 from __future__ import annotations
 

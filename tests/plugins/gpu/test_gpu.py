@@ -1,4 +1,4 @@
-"""GPU devices (row R3) and their options; tests that need a GPU are marked."""
+"""GPU devices (clause R3) and their options; tests that need a GPU are marked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tiers of a cluster: compilation, selection, eviction, faults (rows S6, S12)."""
+"""The tiers of a cluster: compilation, selection, eviction, faults (clauses S6, S12)."""
 
 from __future__ import annotations
 

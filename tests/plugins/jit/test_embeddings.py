@@ -1,4 +1,4 @@
-"""Training of embeddings is one program for any number of distinct rows (rows S6, E9)."""
+"""Training of embeddings is one program for any number of distinct rows (clauses S6, E9)."""
 
 from __future__ import annotations
 

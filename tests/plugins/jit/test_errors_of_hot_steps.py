@@ -1,4 +1,4 @@
-"""Compiled steps raise the interpreter's errors: code, node and op (rows E8, S12).
+"""Compiled steps raise the interpreter's errors: code, node and op (clauses E8, S12).
 
 Compiled code cannot raise; where an op refuses values, a check notes it and the interpreter runs
 the step again. Each op with such a check is compiled with the inputs of its first case here, and

@@ -1,4 +1,4 @@
-"""A failed step leaves equal errors and variables, compiled and interpreted (rows E8, S12)."""
+"""A failed step leaves equal errors and variables, compiled and interpreted (clauses E8, S12)."""
 
 from __future__ import annotations
 

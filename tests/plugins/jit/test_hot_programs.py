@@ -1,4 +1,4 @@
-"""Compiled random programs with effects compute the same as plain Python (rows E3, E7)."""
+"""Compiled random programs with effects compute the same as plain Python (clauses E3, E7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Failing steps raise the same error before and after compilation (rows E8, S6, S12).
+"""Failing steps raise the same error before and after compilation (clauses E8, S6, S12).
 
 Each graph runs well until it is compiled, then fails five times; what it says is what the
 interpreter says: class, node, op and message.

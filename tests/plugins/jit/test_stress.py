@@ -1,4 +1,4 @@
-"""Many threads, signatures and closed sessions leave no objects behind (rows S5, S11).
+"""Many threads, signatures and closed sessions leave no objects behind (clauses S5, S11).
 
 More of it: `tools/verify_jit.py --compilations 10000`.
 """

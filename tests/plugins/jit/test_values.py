@@ -1,4 +1,4 @@
-"""Compiled ops return the interpreter's results for infinities, NaN and extremes (row E8).
+"""Compiled ops return the interpreter's results for infinities, NaN and extremes (clause E8).
 
 All ops: `python tools/verify_jit.py --values`.
 """

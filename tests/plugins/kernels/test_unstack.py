@@ -1,4 +1,4 @@
-"""Elements that queues store are copied from their tensors (row S10)."""
+"""Elements that queues store are copied from their tensors (clause S10)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The graph passes (row P4): rewrites, exceptions, unchanged results."""
+"""The graph passes (clause P4): rewrites, exceptions, unchanged results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JAX's CPU devices in sessions (row R3), in a process with several of them."""
+"""JAX's CPU devices in sessions (clause R3), in a process with several of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Orders, reachability and cycles (row G1, S3)."""
+"""Orders, reachability and cycles (clause G1, S3)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def dags(draw: st.DrawFn, max_nodes: int = 12) -> Graph:
 
 @given(dags())
 def test_topological_order_respects_all_edges(graph: Graph) -> None:
-    """In topological order, the source of each edge precedes its destination (row G1)."""
+    """In topological order, the source of each edge precedes its destination (clause G1)."""
     order = topological_order(graph)
     place = {node: index for index, node in enumerate(order)}
     assert sorted(node.id for node in order) == [node.id for node in graph]
@@ -49,7 +49,7 @@ def test_topological_order_respects_all_edges(graph: Graph) -> None:
 def test_ancestors_are_the_roots_and_all_that_they_reach_backwards(
     graph: Graph, data: st.DataObject
 ) -> None:
-    """The ancestors are the roots and all nodes that they depend on (row G1)."""
+    """The ancestors are the roots and all nodes that they depend on (clause G1)."""
     roots = [node for node in graph if data.draw(st.booleans())]
     found = ancestors(roots)
     closed = set(roots)
@@ -62,7 +62,7 @@ def test_ancestors_are_the_roots_and_all_that_they_reach_backwards(
 
 
 def test_ready_nodes_are_ordered_by_id() -> None:
-    """Ready nodes are ordered by id, so the order is the same in each process (row G1)."""
+    """Ready nodes are ordered by id, so the order is the same in each process (clause G1)."""
     graph = Graph()
     for name in "cab":
         graph.add_node(name, NO_OP)
@@ -70,7 +70,7 @@ def test_ready_nodes_are_ordered_by_id() -> None:
 
 
 def test_source_and_sink_are_no_ancestors() -> None:
-    """`_SOURCE` and `_SINK` are not among the ancestors (row G1)."""
+    """`_SOURCE` and `_SINK` are not among the ancestors (clause G1)."""
     graph = Graph()
     node = graph.add_node("n", NO_OP)
     graph.connect_source_and_sink()
@@ -78,7 +78,7 @@ def test_source_and_sink_are_no_ancestors() -> None:
 
 
 def test_cycle_error_lists_its_nodes() -> None:
-    """The error about a cycle lists the nodes of the cycle (row S3)."""
+    """The error about a cycle lists the nodes of the cycle (clause S3)."""
     graph = Graph()
     a, b, c, tail = (graph.add_node(name, NO_OP) for name in ("a", "b", "c", "tail"))
     for src, dst in ((a, b), (b, c), (c, a), (c, tail)):
@@ -93,7 +93,7 @@ def test_cycle_error_lists_its_nodes() -> None:
 
 @given(dags(max_nodes=8), st.data())
 def test_one_edge_backwards_makes_a_cycle(graph: Graph, data: st.DataObject) -> None:
-    """One backward edge in an acyclic graph is reported as a cycle (row S3)."""
+    """One backward edge in an acyclic graph is reported as a cycle (clause S3)."""
     pairs = [(src, node) for node in graph for src in ancestors([node])]
     if not pairs:
         return
@@ -116,7 +116,7 @@ def loop(closing_op: str) -> Graph:
 
 
 def test_a_loop_through_next_iteration_and_merge_is_no_cycle() -> None:
-    """A loop through `NextIteration` and `Merge` is not a cycle (row S3)."""
+    """A loop through `NextIteration` and `Merge` is not a cycle (clause S3)."""
     assert [node.name for node in topological_order(loop("NextIteration"))] == [
         "start",
         "merge",

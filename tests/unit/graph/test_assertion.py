@@ -1,4 +1,4 @@
-"""An assertion is an Assert node, in a branch if its data are expensive (row G4)."""
+"""An assertion is an Assert node, in a branch if its data are expensive (clause G4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Graphs built in Python: names, devices, control dependencies, colocation (row G4)."""
+"""Graphs built in Python: names, devices, control dependencies, colocation (clause G4)."""
 
 from __future__ import annotations
 
@@ -323,7 +323,7 @@ def test_names_of_no_tensor(graph: Graph, name: str, error: type[Exception], mes
 
 
 def test_export_and_import_give_the_same_graph(graph: Graph) -> None:
-    """A built graph is unchanged by export and import (row G1)."""
+    """A built graph is unchanged by export and import (clause G1)."""
     with graph.as_default(), graph.device("/cpu:0"):
         x = graph.placeholder("float32", [None, 3], name="x")
         with graph.control_dependencies([x]):

@@ -1,4 +1,4 @@
-"""Control dependencies order nodes (row G4)."""
+"""Control dependencies order nodes (clause G4)."""
 
 from __future__ import annotations
 

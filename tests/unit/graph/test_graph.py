@@ -1,4 +1,4 @@
-"""The graph: nodes, edges, edits (row G1)."""
+"""The graph: nodes, edges, edits (clause G1)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def graph() -> Graph:
 
 
 def test_ids_are_dense_and_begin_after_source_and_sink(graph: Graph) -> None:
-    """Node ids are consecutive and begin after those of source and sink (row G1)."""
+    """Node ids are consecutive and begin after those of source and sink (clause G1)."""
     assert (graph.source.id, graph.sink.id) == (0, 1)
     x = placeholder(graph, "x")
     y = neg(graph, "y", x)
@@ -46,14 +46,14 @@ def test_ids_are_dense_and_begin_after_source_and_sink(graph: Graph) -> None:
 
 
 def test_source_and_sink_are_nodes_that_are_not_listed(graph: Graph) -> None:
-    """`_SOURCE` and `_SINK` are nodes, but not in the list of nodes (row G1)."""
+    """`_SOURCE` and `_SINK` are nodes, but not in the list of nodes (clause G1)."""
     assert graph.node("_SOURCE") is graph.source
     assert graph.node("_SINK") is graph.sink
     assert graph.nodes == []
 
 
 def test_source_and_sink_are_joined_to_the_loose_ends(graph: Graph) -> None:
-    """`_SOURCE` leads to nodes without inputs, and nodes without consumers to `_SINK` (row G1)."""
+    """`_SOURCE` leads to nodes without inputs, nodes without consumers to `_SINK` (clause G1)."""
     x = placeholder(graph, "x")
     y = neg(graph, "y", x)
     graph.connect_source_and_sink()
@@ -63,7 +63,7 @@ def test_source_and_sink_are_joined_to_the_loose_ends(graph: Graph) -> None:
 
 
 def test_node_is_found_by_name_and_near_matches_are_reported(graph: Graph) -> None:
-    """A node is found by name; the error for an unknown name suggests others (rows G1, S12)."""
+    """A node is found by name; the error for an unknown name suggests others (clauses G1, S12)."""
     x = placeholder(graph, "weights")
     assert graph.node("weights") is x
     assert graph.has_node("weights")
@@ -79,7 +79,7 @@ def test_near_matches_do_not_name_source_and_sink(graph: Graph) -> None:
 
 
 def test_a_name_is_given_once(graph: Graph) -> None:
-    """A second node of the same name is refused (row G1)."""
+    """A second node of the same name is refused (clause G1)."""
     placeholder(graph, "x")
     with pytest.raises(
         errors.AlreadyExistsError, match="already has a node 'x' \\(op Placeholder\\)"
@@ -89,7 +89,7 @@ def test_a_name_is_given_once(graph: Graph) -> None:
 
 
 def test_too_few_inputs_add_no_node(graph: Graph) -> None:
-    """A node with too few inputs is refused and not added (rows G1, S12)."""
+    """A node with too few inputs is refused and not added (clauses G1, S12)."""
     x = placeholder(graph, "x")
     with pytest.raises(errors.InvalidArgumentError, match="'float' do not match 0 inputs") as e:
         graph.add_node("y", OPS.get("Neg"), attrs=dict(FLOAT))
@@ -99,7 +99,7 @@ def test_too_few_inputs_add_no_node(graph: Graph) -> None:
 
 
 def test_rejected_input_leaves_no_edge(graph: Graph) -> None:
-    """A node with an input of the wrong type is refused and leaves no edge (rows G1, S12)."""
+    """A node with an input of the wrong type is refused and leaves no edge (clauses G1, S12)."""
     x = placeholder(graph, "x", dtypes.int32)
     with pytest.raises(errors.InvalidArgumentError, match=r"was passed int32 .* expected float"):
         neg(graph, "y", x)
@@ -110,7 +110,7 @@ def test_rejected_input_leaves_no_edge(graph: Graph) -> None:
 def test_reference_converts_to_value_but_not_vice_versa(
     graph: Graph,
 ) -> None:
-    """A reference may be read as a value, but a value not as a reference (row G1)."""
+    """A reference may be read as a value, but a value not as a reference (clause G1)."""
     attrs = {"dtype": dtypes.float32, "shape": None, "container": b"", "shared_name": b""}
     variable = graph.add_node("v", OPS.get("VariableV2"), attrs=attrs)
     check_inputs(neg(graph, "y", variable), [dtypes.float32.as_ref])
@@ -121,7 +121,7 @@ def test_reference_converts_to_value_but_not_vice_versa(
 
 
 def test_an_output_that_a_node_does_not_have(graph: Graph) -> None:
-    """The error for an output that does not exist names the node (rows G1, S12)."""
+    """The error for an output that does not exist names the node (clauses G1, S12)."""
     x = placeholder(graph, "x")
     assert output_type(x, 0) is dtypes.float32
     for index in (1, -1):
@@ -130,7 +130,7 @@ def test_an_output_that_a_node_does_not_have(graph: Graph) -> None:
 
 
 def test_inputs_are_connected_in_their_order(graph: Graph) -> None:
-    """Inputs must be connected in order (row G1)."""
+    """Inputs must be connected in order (clause G1)."""
     x = placeholder(graph, "x")
     y = graph.add_unconnected("y", OPS.get("AddV2"), dict(FLOAT), "")
     with pytest.raises(errors.InvalidArgumentError, match="input 1 is connected before input 0"):
@@ -142,7 +142,7 @@ def test_inputs_are_connected_in_their_order(graph: Graph) -> None:
 
 
 def test_a_control_edge_is_there_once(graph: Graph) -> None:
-    """Adding a control edge again returns the existing one (row G1)."""
+    """Adding a control edge again returns the existing one (clause G1)."""
     a, b, c = (no_op(graph, name) for name in "abc")
     edge = graph.add_control_edge(a, c)
     assert graph.add_control_edge(a, c) is edge
@@ -153,14 +153,14 @@ def test_a_control_edge_is_there_once(graph: Graph) -> None:
 
 
 def test_a_control_edge_is_removed_at_both_ends(graph: Graph) -> None:
-    """A removed control edge is absent from both of its nodes (row G1)."""
+    """A removed control edge is absent from both of its nodes (clause G1)."""
     a, b = no_op(graph, "a"), no_op(graph, "b")
     graph.remove_control_edge(graph.add_control_edge(a, b))
     assert a.out_edges == b.control_in_edges == []
 
 
 def test_an_input_can_be_made_to_read_another_output(graph: Graph) -> None:
-    """An input can be replaced by another output (row G1)."""
+    """An input can be replaced by another output (clause G1)."""
     x, z = placeholder(graph, "x"), placeholder(graph, "z")
     y = neg(graph, "y", x)
     graph.replace_input(y, 0, z, 0)
@@ -170,7 +170,7 @@ def test_an_input_can_be_made_to_read_another_output(graph: Graph) -> None:
 
 
 def test_an_input_cannot_be_made_to_read_another_type(graph: Graph) -> None:
-    """An input cannot be replaced by an output of another type (rows G1, S12)."""
+    """An input cannot be replaced by an output of another type (clauses G1, S12)."""
     x, z = placeholder(graph, "x"), placeholder(graph, "z", dtypes.int32)
     y = neg(graph, "y", x)
     with pytest.raises(errors.InvalidArgumentError, match="passed int32"):
@@ -181,7 +181,7 @@ def test_an_input_cannot_be_made_to_read_another_type(graph: Graph) -> None:
 
 
 def test_an_attr_can_be_changed_and_types_follow(graph: Graph) -> None:
-    """Changing a type attr changes the types of inputs and outputs (row G1)."""
+    """Changing a type attr changes the types of inputs and outputs (clause G1)."""
     x = placeholder(graph, "x")
     graph.set_attr(x, "dtype", dtypes.int64)
     assert x.get_attr("dtype") is dtypes.int64
@@ -189,7 +189,7 @@ def test_an_attr_can_be_changed_and_types_follow(graph: Graph) -> None:
 
 
 def test_an_attr_of_a_copy_is_its_own(graph: Graph) -> None:
-    """Changing an attr of a copy does not change the original (row G1)."""
+    """Changing an attr of a copy does not change the original (clause G1)."""
     x = placeholder(graph, "x")
     other = Graph()
     copy = other.copy_nodes([x])[x]
@@ -198,7 +198,7 @@ def test_an_attr_of_a_copy_is_its_own(graph: Graph) -> None:
 
 
 def test_attr_without_type_is_refused(graph: Graph) -> None:
-    """Setting an attr of a node that lacks a type attr is refused (rows G1, S12)."""
+    """Setting an attr of a node that lacks a type attr is refused (clauses G1, S12)."""
     y = neg(graph, "y", placeholder(graph, "x"))
     del y.attrs["T"]
     with pytest.raises(errors.InvalidArgumentError, match="'T' is missing"):
@@ -207,7 +207,7 @@ def test_attr_without_type_is_refused(graph: Graph) -> None:
 
 
 def test_copies_keep_name_device_and_debug_info(graph: Graph) -> None:
-    """A copied node has the name, devices and debug info of the original (row G1)."""
+    """A copied node has the name, devices and debug info of the original (clause G1)."""
     x = graph.add_node("x", OPS.get("NoOp"), device="/cpu:0")
     x.assigned_device, x.debug_info = "/device:CPU:0", b"info"
     copy = Graph().copy_nodes([x])[x]
@@ -217,7 +217,7 @@ def test_copies_keep_name_device_and_debug_info(graph: Graph) -> None:
 
 
 def test_a_node_that_is_read_cannot_be_removed(graph: Graph) -> None:
-    """A node with consumers cannot be removed (row G1)."""
+    """A node with consumers cannot be removed (clause G1)."""
     x = placeholder(graph, "x")
     neg(graph, "y", x)
     with pytest.raises(errors.InvalidArgumentError, match="while 'y' reads it") as e:
@@ -227,7 +227,7 @@ def test_a_node_that_is_read_cannot_be_removed(graph: Graph) -> None:
 
 
 def test_removing_a_node_keeps_the_ids_of_others(graph: Graph) -> None:
-    """Removing a node does not change the ids of other nodes (row G1)."""
+    """Removing a node does not change the ids of other nodes (clause G1)."""
     x = placeholder(graph, "x")
     y = neg(graph, "y", x)
     z = no_op(graph, "z", [y])
@@ -239,7 +239,7 @@ def test_removing_a_node_keeps_the_ids_of_others(graph: Graph) -> None:
 
 
 def test_withdrawn_nodes_leave_nothing(graph: Graph) -> None:
-    """A refused extension leaves no nodes (row S3)."""
+    """A refused extension leaves no nodes (clause S3)."""
     x = placeholder(graph, "x")
     old = no_op(graph, "old")
     y = neg(graph, "y", x, [old])
@@ -253,7 +253,7 @@ def test_withdrawn_nodes_leave_nothing(graph: Graph) -> None:
 
 
 def test_the_nodes_since_an_id(graph: Graph) -> None:
-    """`nodes_since` returns the nodes from an id on (row S3)."""
+    """`nodes_since` returns the nodes from an id on (clause S3)."""
     placeholder(graph, "x")
     size = graph.num_node_ids
     y = no_op(graph, "y")
@@ -263,7 +263,7 @@ def test_the_nodes_since_an_id(graph: Graph) -> None:
 
 @pytest.mark.parametrize("edit", ["control edge", "input", "attr", "remove", "remove control"])
 def test_change_of_node_in_session_is_an_edit(graph: Graph, edit: str) -> None:
-    """A change of a node that a session has copied counts as an edit (row S3)."""
+    """A change of a node that a session has copied counts as an edit (clause S3)."""
     x = placeholder(graph, "x")
     y = neg(graph, "y", x)
     after = no_op(graph, "after", [y])
@@ -284,7 +284,7 @@ def test_change_of_node_in_session_is_an_edit(graph: Graph, edit: str) -> None:
 
 
 def test_change_of_node_outside_sessions_is_no_edit(graph: Graph) -> None:
-    """A change of a node that no session has copied does not count as an edit (row S3)."""
+    """A change of a node that no session has copied does not count as an edit (clause S3)."""
     x = placeholder(graph, "x")
     graph.mark_taken()
     y = neg(graph, "y", x)

@@ -1,4 +1,4 @@
-"""Nodes, edges and the names of tensors (row G1)."""
+"""Nodes, edges and the names of tensors (clause G1)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ node_names = st.from_regex(r"[A-Za-z0-9._][A-Za-z0-9_./-]*", fullmatch=True)
 
 @given(node_names, st.integers(CONTROL_SLOT, 10**6))
 def test_a_tensor_name_is_read_back_as_it_was_written(name: str, output: int) -> None:
-    """Parsing a formatted tensor name returns its node and output (row G1)."""
+    """Parsing a formatted tensor name returns its node and output (clause G1)."""
     assert parse_tensor_name(tensor_name(name, output)) == (name, output)
 
 
@@ -35,20 +35,20 @@ def test_a_tensor_name_is_read_back_as_it_was_written(name: str, output: int) ->
     ],
 )
 def test_spellings_of_a_tensor_name(text: str, parts: tuple[str, int]) -> None:
-    """All spellings of a tensor name are parsed (row G1)."""
+    """All spellings of a tensor name are parsed (clause G1)."""
     assert parse_tensor_name(text) == parts
 
 
 @pytest.mark.parametrize("text", ["n:", "n:x", "n:-1", "n:1.0", "n:²", "n: 1", "n:" + "9" * 5000])
 def test_invalid_tensor_name_is_invalid_argument(text: str) -> None:
-    """An invalid tensor name raises InvalidArgumentError (rows G1, S12)."""
+    """An invalid tensor name raises InvalidArgumentError (clauses G1, S12)."""
     with pytest.raises(errors.InvalidArgumentError, match="is not a tensor name; expected 'node'"):
         parse_tensor_name(text)
 
 
 @given(st.text(max_size=20))
 def test_any_text_is_a_tensor_name_or_a_typed_error(text: str) -> None:
-    """Any text is parsed as a tensor name or raises a typed error (rows G1, S12)."""
+    """Any text is parsed as a tensor name or raises a typed error (clauses G1, S12)."""
     with contextlib.suppress(errors.InvalidArgumentError):
         parse_tensor_name(text)
 
@@ -62,7 +62,7 @@ def chain() -> Graph:
 
 
 def test_node_lists_inputs_and_control_inputs() -> None:
-    """A node lists its inputs and its control inputs (row G1)."""
+    """A node lists its inputs and its control inputs (clause G1)."""
     graph = chain()
     x, y = graph.nodes
     assert y.inputs == [(x, 0)]
@@ -73,7 +73,7 @@ def test_node_lists_inputs_and_control_inputs() -> None:
 
 
 def test_edge_has_both_ends_and_tensor_name() -> None:
-    """An edge has its two nodes and the name of its tensor (row G1)."""
+    """An edge has its two nodes and the name of its tensor (clause G1)."""
     _, y = chain().nodes
     (data,), (control,) = y.in_edges, y.control_in_edges
     assert (data.src.name, data.src_output, data.dst, data.dst_input) == ("x", 0, y, 0)
@@ -83,7 +83,7 @@ def test_edge_has_both_ends_and_tensor_name() -> None:
 
 
 def test_missing_attr_is_reported_with_those_that_are_there() -> None:
-    """The error for a missing attr lists the existing attrs (rows G1, S12)."""
+    """The error for a missing attr lists the existing attrs (clauses G1, S12)."""
     x = chain().node("x")
     assert x.get_attr("dtype") is dtypes.float32
     with pytest.raises(errors.InvalidArgumentError, match=r"no attr 'T'; it has dtype, shape") as e:

@@ -1,4 +1,4 @@
-"""Nested structures of tensors are flattened and packed (row G4)."""
+"""Nested structures of tensors are flattened and packed (clause G4)."""
 
 from __future__ import annotations
 

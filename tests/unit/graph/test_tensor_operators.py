@@ -1,4 +1,4 @@
-"""Operators and slices of tensors (row G4)."""
+"""Operators and slices of tensors (clause G4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The full graph of a session (rows S3, S4)."""
+"""The full graph of a session (clauses S3, S4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The kernels of a graph's nodes on a device (rows E11, G3)."""
+"""The kernels of a graph's nodes on a device (clauses E11, G3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels of nodes with strings compute on the host if the device has no NumPy (rows P1, P2)."""
+"""Kernels of nodes with strings compute on the host if the device has no NumPy (clauses P1, P2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Running graph passes (row P4)."""
+"""Running graph passes (clause P4)."""
 
 from __future__ import annotations
 

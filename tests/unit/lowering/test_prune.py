@@ -1,4 +1,4 @@
-"""The graph of one signature: cut at feeds, and pruned to the needed nodes (row S4)."""
+"""The graph of one signature: cut at feeds, and pruned to the needed nodes (clause S4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pass verifier (row P4) names a pass that breaks a graph."""
+"""The pass verifier (clause P4) names a pass that breaks a graph."""
 
 from __future__ import annotations
 

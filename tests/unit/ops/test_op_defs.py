@@ -1,4 +1,4 @@
-"""Every TensorFlow op has a definition (row G3)."""
+"""Every TensorFlow op has a definition (clause G3)."""
 
 from __future__ import annotations
 

@@ -179,7 +179,7 @@ def test_damaged_strings_in_content_are_a_typed_error(content: bytes, count: int
     ],
 )
 def test_bad_messages(made: proto.TensorProto, error: type[Exception], text: str) -> None:
-    """A Const whose content does not match its shape is refused (row S3)."""
+    """A Const whose content does not match its shape is refused (clause S3)."""
     with pytest.raises(error, match=text):
         tensor_proto_to_numpy(made)
 
@@ -192,7 +192,7 @@ def test_a_shape_of_unknown_rank_is_no_value() -> None:
 
 
 def test_a_resource_is_read_as_the_handle_that_it_names() -> None:
-    """A Const may hold a handle, as in the graph of a serialized dataset (row S3)."""
+    """A Const may hold a handle, as in the graph of a serialized dataset (clause S3)."""
     made = proto.TensorProto(dtype=dtypes.resource.enum)  # type: ignore[arg-type]
     made.resource_handle_val.add(name="seeds", container="localhost")
     found = tensor_proto_to_numpy(made)

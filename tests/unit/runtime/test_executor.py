@@ -1,4 +1,4 @@
-"""Executor arguments, and the combination of partitions into a step (rows E2, E8, E9, E13)."""
+"""Executor arguments, and the combination of partitions into a step (clauses E2, E8, E9, E13)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rendezvous: keys, pairs in either order, deadness, errors (row R1)."""
+"""The rendezvous: keys, pairs in either order, deadness, errors (clause R1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tensor bundles round-trip; every kind of damage is a typed error (row G2)."""
+"""Tensor bundles round-trip; every kind of damage is a typed error (clause G2)."""
 
 from __future__ import annotations
 

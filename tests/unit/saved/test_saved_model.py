@@ -1,4 +1,4 @@
-"""SavedModels load with variables, assets and signatures; bad ones raise typed errors (row G2)."""
+"""SavedModels load with variables, assets, signatures; bad ones raise typed errors (clause G2)."""
 
 from __future__ import annotations
 

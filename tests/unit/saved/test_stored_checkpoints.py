@@ -1,4 +1,4 @@
-"""TensorFlow's checkpoints are read, and equal bytes are written (row G2).
+"""TensorFlow's checkpoints are read, and equal bytes are written (clause G2).
 
 `tools/make_checkpoints.py` made the files and says what they hold.
 """

@@ -1,4 +1,4 @@
-"""Bad input raises a typed error and leaves the session usable (rows S3, S6, S12, G3)."""
+"""Bad input raises a typed error and leaves the session usable (clauses S3, S6, S12, G3)."""
 
 from __future__ import annotations
 

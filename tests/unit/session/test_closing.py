@@ -1,4 +1,4 @@
-"""Resources live as long as sessions; closing and reset free them (rows S10, S11)."""
+"""Resources live as long as sessions; closing and reset free them (clauses S10, S11)."""
 
 from __future__ import annotations
 

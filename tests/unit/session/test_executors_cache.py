@@ -1,4 +1,4 @@
-"""The executors cache (row S5) is bounded, shared between orders, and warns about growth."""
+"""The executors cache (clause S5) is bounded, shared between orders, and warns about growth."""
 
 from __future__ import annotations
 

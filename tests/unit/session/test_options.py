@@ -1,4 +1,4 @@
-"""Options as messages, bytes or dicts (row S1)."""
+"""Options as messages, bytes or dicts (clause S1)."""
 
 from __future__ import annotations
 

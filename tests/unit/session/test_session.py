@@ -1,4 +1,4 @@
-"""Sessions are created and extended (rows S1, S3, S4)."""
+"""Sessions are created and extended (clauses S1, S3, S4)."""
 
 from __future__ import annotations
 

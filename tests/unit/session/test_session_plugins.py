@@ -1,4 +1,4 @@
-"""Plugins supply a session's executors, devices, passes and observers (rows E1, S1, P4)."""
+"""Plugins supply a session's executors, devices, passes and observers (clauses E1, S1, P4)."""
 
 from __future__ import annotations
 

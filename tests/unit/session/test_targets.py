@@ -1,4 +1,4 @@
-"""The scheme of a target selects the session factory (row W0)."""
+"""The scheme of a target selects the session factory (clause W0)."""
 
 from __future__ import annotations
 

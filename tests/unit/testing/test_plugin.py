@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -18,11 +19,31 @@ if TYPE_CHECKING:
 def test_test_path_is_not_taken_as_report_file(tmp_path: Path) -> None:
     test = tmp_path / "test_mine.py"
     test.write_text("def test_it(): pass\n")
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--graphmill-levels"]
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--graphmill-coverage"]
     done = subprocess.run([*command, str(test)], capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 4
     assert "put the option after the paths" in done.stderr
     assert test.read_text() == "def test_it(): pass\n"
+
+
+def test_old_option_of_the_coverage_report_works_and_warns(tmp_path: Path) -> None:
+    test = tmp_path / "test_mine.py"
+    test.write_text(
+        "from graphmill.testing.conformance.clauses import clauses\n"
+        "class TestMine:\n"
+        "    graphmill_suite = 'Mine'\n"
+        "    @clauses('E7')\n"
+        "    def test_it(self): pass\n"
+    )
+    report = tmp_path / "report.json"
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", str(test)]
+    done = subprocess.run(
+        [*command, "--graphmill-levels", str(report)], capture_output=True, text=True, cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stdout
+    assert "is now '--graphmill-coverage'" in done.stderr
+    data = json.loads(report.read_text())
+    assert data["clauses"] == data["rows"] == {"E7": "passed"}
 
 
 def test_background_thread_that_does_not_end_fails_one_test(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`ClusterPartialRuns`: steps on several tasks that are fed and fetched piece by piece (row S8).
+"""`ClusterPartialRuns`: steps on several tasks that are fed and fetched piece by piece (clause S8).
 
 Semantics: `PartialRunSetup` and `DoPartialRun` in
 `tensorflow/core/distributed_runtime/master_session.cc`.

@@ -1,4 +1,4 @@
-"""`ClusterSession`: a session whose graph runs on the tasks of a cluster (row W2).
+"""`ClusterSession`: a session whose graph runs on the tasks of a cluster (clause W2).
 
 Semantics: `tensorflow/core/distributed_runtime/master_session.cc`. It calls the tasks through
 `WorkerInterface`, independent of the protocol.
@@ -242,7 +242,7 @@ class ClusterSession(SessionInterface):
         return [device.attributes for device in self._devices]
 
     def reset(self, containers: Iterable[str]) -> None:
-        """Clear resource containers on all tasks (row S10).
+        """Clear resource containers on all tasks (clause S10).
 
         Raises:
             OpError: a task cannot be reached; names it.

@@ -1,4 +1,4 @@
-"""`GraphMgr`: the graphs that masters have registered with one session of a worker (row W3).
+"""`GraphMgr`: the graphs that masters have registered with one session of a worker (clause W3).
 
 Semantics: `tensorflow/core/distributed_runtime/graph_mgr.cc`. TensorFlow keeps graphs until they
 are deregistered or the session ends, and its masters never deregister; here, graphs that have been

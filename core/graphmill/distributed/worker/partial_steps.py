@@ -1,4 +1,4 @@
-"""`PartialSteps`: steps of a worker that are fed and fetched piece by piece (row S8).
+"""`PartialSteps`: steps of a worker that are fed and fetched piece by piece (clause S8).
 
 Semantics: `tensorflow/core/distributed_runtime/partial_run_mgr.cc` and DoPartialRunGraph in
 `worker.cc`. The step runs in its own thread; each call feeds, and waits for what it fetches.

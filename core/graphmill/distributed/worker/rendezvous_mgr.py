@@ -1,4 +1,4 @@
-"""`RendezvousMgr`: the rendezvous of the steps of a worker, by step id (row W4).
+"""`RendezvousMgr`: the rendezvous of the steps of a worker, by step id (clause W4).
 
 Semantics: `tensorflow/core/distributed_runtime/base_rendezvous_mgr.cc`, and the check of
 incarnations in `rpc/rpc_rendezvous_mgr.cc`. Unlike TensorFlow, a receive for a step that has ended

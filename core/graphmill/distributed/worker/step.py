@@ -1,4 +1,4 @@
-"""One step of a registered graph, as a driver thread runs it (row W3).
+"""One step of a registered graph, as a driver thread runs it (clause W3).
 
 Semantics: StartParallelExecutors of `tensorflow/core/distributed_runtime/graph_mgr.cc`.
 """

@@ -1,4 +1,4 @@
-"""`Worker`: the calls of a worker service, independent of the protocol (row W3).
+"""`Worker`: the calls of a worker service, independent of the protocol (clause W3).
 
 Semantics: `tensorflow/core/distributed_runtime/worker.cc`. A call that may block returns
 immediately: it passes its outcome to a function, and returns a function that cancels it.

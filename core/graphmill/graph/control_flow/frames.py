@@ -1,4 +1,4 @@
-"""Control-flow analysis: find the frame of each node, and the nodes of each frame (rows E3, P3).
+"""Control-flow analysis: find the frame of each node, and the nodes of each frame (clauses E3, P3).
 
 Semantics: `tensorflow/core/graph/control_flow.cc` (BuildControlFlowInfo) and
 `tensorflow/core/common_runtime/immutable_executor_state.cc`.

@@ -1,4 +1,4 @@
-"""Convert a GraphDef to a `Graph` and back, without loss (rows G1, G3, S3).
+"""Convert a GraphDef to a `Graph` and back, without loss (clauses G1, G3, S3).
 
 Semantics: `tensorflow/core/common_runtime/graph_constructor.cc` (ConvertGraphDefToGraph).
 """

@@ -1,4 +1,4 @@
-"""`GraphShapes`: static shapes of a graph's tensors, inferred on demand (row G5).
+"""`GraphShapes`: static shapes of a graph's tensors, inferred on demand (clause G5).
 
 Shapes are not computed while a graph is imported or run. Semantics:
 tensorflow/core/common_runtime/shape_refiner.cc; loops as in tensorflow/python/ops/while_v2.py: a

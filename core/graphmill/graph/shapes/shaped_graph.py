@@ -1,4 +1,4 @@
-"""`ShapedGraph`: a graph that infers static shapes on demand (row G5)."""
+"""`ShapedGraph`: a graph that infers static shapes on demand (clause G5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`FunctionLibraryRuntime`: instantiates and runs the functions of a graph (row E10).
+"""`FunctionLibraryRuntime`: instantiates and runs the functions of a graph (clause E10).
 
 Semantics: `tensorflow/core/common_runtime/function.cc`, and for bodies with nodes on several
 devices `process_function_library_runtime.cc`.

@@ -1,4 +1,4 @@
-"""Control loops: drive the receives of a loop that runs on several devices (row P3).
+"""Control loops: drive the receives of a loop that runs on several devices (clause P3).
 
 Semantics: AddControlFlow in `tensorflow/core/graph/graph_partition.cc`. A partition without the
 loop's condition does not know the trip count. It gets a small control loop in the same frame,

@@ -1,4 +1,4 @@
-"""Partition a graph by device and join the parts with sends and receives (row P3).
+"""Partition a graph by device and join the parts with sends and receives (clause P3).
 
 Semantics: `tensorflow/core/graph/graph_partition.cc`. A tensor that crosses devices is sent once to
 each device and memory that reads it; a control edge is sent as an empty dummy tensor. In a loop,

@@ -1,4 +1,4 @@
-"""Determine which inputs and outputs are in host memory on a device with its own memory (row P2).
+"""Determine which inputs and outputs are in host memory on a device with its own (clause P2).
 
 Semantics: `tensorflow/core/framework/memory_types.cc`, `tensorflow/core/common_runtime/
 memory_types.cc` (EnsureMemoryTypes). In host memory are strings, handles and variants, the

@@ -1,4 +1,4 @@
-"""The placer: choose the device of each node, with reasons (row P1).
+"""The placer: choose the device of each node, with reasons (clause P1).
 
 Semantics: `tensorflow/core/common_runtime/placer.cc`, `colocation_graph.cc`. Candidates for a node
 are the devices that match its request and have kernels for it and for all nodes colocated with it.

@@ -1,4 +1,4 @@
-"""Shape functions: infer output shapes before a graph runs (row G5).
+"""Shape functions: infer output shapes before a graph runs (clause G5).
 
     def top_shape(op):
         return op.shape("x").with_axis(-1, op.get_attr("k"))

@@ -1,4 +1,4 @@
-"""`Allocator`: allocates and accounts for the memory of a device (rows R2, P2).
+"""`Allocator`: allocates and accounts for the memory of a device (clauses R2, P2).
 
 Array libraries manage their memory, so most devices have no allocator. A device that manages its
 memory itself subclasses `Allocator`, which enforces the limit and keeps the statistics; the

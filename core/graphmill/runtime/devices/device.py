@@ -128,7 +128,7 @@ class Device(ABC):
         """Convert a value of this device to a NumPy array or scalar; wait until it is computed."""
 
     def allocator(self, *, on_host: bool = False) -> Allocator | None:
-        """Return the allocator of the device's memory, or of host memory it can access (row P2).
+        """Return the allocator of the device's memory, or of host memory it can access (clause P2).
 
         None, the default, means that the array library manages the memory.
         """
@@ -152,7 +152,7 @@ class Device(ABC):
         return kernel.compute
 
     def maybe_rewrite_graph(self, graph: Graph) -> None:  # noqa: B027 - most devices leave it
-        """Change the device's part of a graph before its kernels are chosen (row P5).
+        """Change the device's part of a graph before its kernels are chosen (clause P5).
 
         Called once for each partition, after all passes. Arguments, results, sends and receives
         must not change.

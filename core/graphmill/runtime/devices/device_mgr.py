@@ -50,7 +50,7 @@ class DeviceMgr:
         return [d for d in self._devices if pattern.matches(parse_device_name(d.name))]
 
     def clear_containers(self, containers: Iterable[str]) -> None:
-        """Clear containers on all devices; without names, the default container (row S10)."""
+        """Clear containers on all devices; without names, the default container (clause S10)."""
         names = list(containers)
         for device in self._devices:
             for container in names or [device.resource_mgr.default_container]:

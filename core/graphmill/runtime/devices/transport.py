@@ -1,4 +1,4 @@
-"""`Transport`: carries values between the devices of a session (row R1).
+"""`Transport`: carries values between the devices of a session (clause R1).
 
 Each step that runs on several devices, and each call of a function whose nodes are on several, has
 a rendezvous that connects the senders and receivers of its partitions. The transport that the

@@ -1,4 +1,4 @@
-"""Convert exceptions of kernels to status errors with node, op, device and plugin (row S12).
+"""Convert exceptions of kernels to status errors with node, op, device and plugin (clause S12).
 
 Executors call these functions around plugins' code; `failure_at` does all that a failing node
 needs.

@@ -1,4 +1,4 @@
-"""Dereference inputs of kernels, and check outputs (row E6).
+"""Dereference inputs of kernels, and check outputs (clause E6).
 
 Executors call `refs_to_read` and `checked_dtypes` once for each node, and the other functions only
 for nodes that need them.

@@ -1,4 +1,4 @@
-"""`SessionState`: tensors that stay on their device between runs, by handle (row S9).
+"""`SessionState`: tensors that stay on their device between runs, by handle (clause S9).
 
 Semantics: `tensorflow/core/common_runtime/session_state.cc`.
 """

@@ -1,4 +1,4 @@
-"""`StepContainer`: the resource container of one step, cleared at its end (row S10)."""
+"""`StepContainer`: the resource container of one step, cleared at its end (clause S10)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`StepStatsCollector`: records when each node of a step was scheduled, started and done (row E12).
+"""`StepStatsCollector`: when each node of a step was scheduled, started and done (clause E12).
 
 Semantics: `tensorflow/core/common_runtime/step_stats_collector.cc`.
 """

@@ -1,4 +1,4 @@
-"""`ThreadPool`: runs expensive kernels in parallel (rows S2, E5).
+"""`ThreadPool`: runs expensive kernels in parallel (clauses S2, E5).
 
 One queue serves all threads. Work stealing between queues pays off in TensorFlow because every node
 goes through the pool. Here only expensive kernels (which release the GIL) do, at most a few hundred

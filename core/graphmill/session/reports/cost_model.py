@@ -1,4 +1,4 @@
-"""Report the cost graph of a signature: each node's run time and output sizes (row S6).
+"""Report the cost graph of a signature: each node's run time and output sizes (clause S6).
 
 Semantics: `tensorflow/core/graph/costmodel.cc` (AddToCostGraphDef).
 """

@@ -1,4 +1,4 @@
-"""Fill in the `RunMetadata` of a step (row S6)."""
+"""Fill in the `RunMetadata` of a step (clause S6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Feeds: convert the caller's values to tensors of the graph, and check them (row S6).
+"""Feeds: convert the caller's values to tensors of the graph, and check them (clause S6).
 
 A fed array is not copied; it is passed as a view, so that whatever keeps a value beyond the step (a
 variable) can see that it does not own the memory.

@@ -1,4 +1,4 @@
-"""Flatten fetch structures, and rebuild them from the fetched values (row S6).
+"""Flatten fetch structures, and rebuild them from the fetched values (clause S6).
 
 Semantics: `_FetchMapper` and `_FetchHandler` in `tensorflow/python/client/session.py`.
 """

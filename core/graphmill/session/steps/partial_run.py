@@ -1,4 +1,4 @@
-"""Partial runs: one step, fed and fetched piece by piece (row S8).
+"""Partial runs: one step, fed and fetched piece by piece (clause S8).
 
 Semantics: `PRunSetup` and `PRun` in `tensorflow/core/common_runtime/direct_session.cc`. The step
 makes progress only in the threads that call `run`, one at a time; between calls it is idle.

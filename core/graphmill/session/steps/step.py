@@ -1,4 +1,4 @@
-"""Run one step: fill the call frame, run the executors, read the results (row S6)."""
+"""Run one step: fill the call frame, run the executors, read the results (clause S6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run one step of a signature: convert the feeds, run, order the fetches (row S7)."""
+"""Run one step of a signature: convert the feeds, run, order the fetches (clause S7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`AllocatorTests`: allocators honour their limit and keep statistics (rows R2, P2)."""
+"""`AllocatorTests`: allocators honour their limit and keep statistics (clauses R2, P2)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pytest
 
 from graphmill import errors
-from graphmill.testing.conformance.rows import rows
+from graphmill.testing.conformance.clauses import clauses
 
 if TYPE_CHECKING:
     from graphmill.runtime.devices.allocator import Allocator
@@ -36,7 +36,7 @@ class AllocatorTests:
         """Return a fresh allocator with the limit `limit`."""
         raise NotImplementedError("override the fixture `allocator`")
 
-    @rows("R2")
+    @clauses("R2")
     def test_statistics_count_allocations(self, allocator: Allocator) -> None:
         """Statistics count sizes when memory is allocated and when it is freed."""
         first, second = allocator.allocate(1000), allocator.allocate(24)
@@ -49,7 +49,7 @@ class AllocatorTests:
         stats = allocator.stats()
         assert (stats.bytes_in_use, stats.peak_bytes_in_use) == (0, 1024)
 
-    @rows("R2", "S12")
+    @clauses("R2", "S12")
     def test_exceeding_the_limit_is_resource_exhausted(self, allocator: Allocator) -> None:
         """Exceeding the limit is RESOURCE_EXHAUSTED with sizes; smaller requests still succeed."""
         block = allocator.allocate(self.limit - 10)
@@ -63,7 +63,7 @@ class AllocatorTests:
         allocator.deallocate(block)
         allocator.deallocate(allocator.allocate(self.limit))
 
-    @rows("R2")
+    @clauses("R2")
     def test_double_free_is_refused(self, allocator: Allocator) -> None:
         """Freeing twice, or freeing foreign memory, is an error and changes nothing."""
         memory = allocator.allocate(64)
@@ -73,7 +73,7 @@ class AllocatorTests:
                 allocator.deallocate(wrong)
         assert allocator.stats().bytes_in_use == 0
 
-    @rows("R2")
+    @clauses("R2")
     def test_sizes_at_the_edge(self, allocator: Allocator) -> None:
         """Zero bytes can be allocated; a negative size is an error."""
         empty = allocator.allocate(0)
@@ -81,7 +81,7 @@ class AllocatorTests:
         with pytest.raises(errors.InvalidArgumentError):
             allocator.allocate(-1)
 
-    @rows("R2")
+    @clauses("R2")
     def test_pieces_do_not_overlap(self, allocator: Allocator) -> None:
         """Pieces do not overlap, and are aligned if their address can be read."""
         pieces = [allocator.allocate(100) for _ in range(8)]
@@ -93,7 +93,7 @@ class AllocatorTests:
         for piece in pieces:
             allocator.deallocate(piece)
 
-    @rows("R2")
+    @clauses("R2")
     @pytest.mark.parametrize("seed", range(5))
     def test_any_order_of_calls(self, allocator: Allocator, seed: int) -> None:
         """After a random sequence of calls the statistics equal a simple count."""
@@ -112,7 +112,7 @@ class AllocatorTests:
                     allocator.allocate(size)
             assert allocator.stats().bytes_in_use == sum(amount for _, amount in blocks)
 
-    @rows("R2")
+    @clauses("R2")
     def test_statistics_are_exact_with_threads(self, allocator: Allocator) -> None:
         """Statistics are exact when several threads allocate and free."""
 

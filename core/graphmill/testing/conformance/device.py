@@ -1,4 +1,4 @@
-"""`DeviceTests`: the contract of devices (row R2 and others)."""
+"""`DeviceTests`: the contract of devices (clause R2 and others)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from graphmill.memory import aligned_empty
 from graphmill.ops import array, math, nn, state, string
 from graphmill.session.direct_session import DirectSession
 from graphmill.session.session import Session
-from graphmill.testing.conformance.rows import rows
+from graphmill.testing.conformance.clauses import clauses
 from graphmill.testing.fakes.fault_injection import Faults, with_faults
 from graphmill.testing.timeouts import within
 
@@ -90,7 +90,7 @@ class DeviceTests:
 
     # ------------------------------------------------------------------ factory and attributes
 
-    @rows("S1", "R2")
+    @clauses("S1", "R2")
     def test_the_factory_names_its_devices(self, made: Device, kind: str) -> None:
         """Names are complete (`/job…/device:TYPE:N`) and contain the type."""
         parsed = parse_device_name(made.name)
@@ -98,7 +98,7 @@ class DeviceTests:
         assert parsed.type == kind == made.device_type == made.attributes.device_type
         assert made.attributes.memory_limit >= 0
 
-    @rows("R2")
+    @clauses("R2")
     def test_each_start_is_another_incarnation(
         self, made: Device, host: Host, kind: str, config: Any
     ) -> None:
@@ -112,7 +112,7 @@ class DeviceTests:
             "two devices, or two starts of one, have the same incarnation"
         )
 
-    @rows("S1")
+    @clauses("S1")
     def test_a_session_lists_it(self, host: Host, name: str, config: Any) -> None:
         """`list_devices` lists the device."""
         with Session(host=host, config=config) as session:
@@ -121,7 +121,7 @@ class DeviceTests:
         assert any(requested.matches(parse_device_name(listed)) for listed in names), names
         assert len(set(names)) == len(names)
 
-    @rows("R2")
+    @clauses("R2")
     def test_each_backend_has_a_namespace(self, made: Device) -> None:
         """`namespace` returns array functions for each backend that the device declares."""
         assert made.backends, "a device without backends runs no kernel"
@@ -132,7 +132,7 @@ class DeviceTests:
 
     # ------------------------------------------------------------------------------ copies
 
-    @rows("R2")
+    @clauses("R2")
     def test_values_survive_the_round_trip(self, made: Device) -> None:
         """Every element type and layout comes back bit for bit."""
         for dtype in self.dtypes:
@@ -144,7 +144,7 @@ class DeviceTests:
                 assert back.shape == np.shape(value), where
                 assert _bits(back) == _bits(value), f"{where} is changed by the round trip"
 
-    @rows("R2")
+    @clauses("R2")
     def test_values_describe_themselves(self, made: Device) -> None:
         """A value has the `dtype`, `shape` and `ndim` of the array from which it was made."""
         for value in (np.ones((2, 3), np.float32), np.int32(4)):
@@ -156,14 +156,14 @@ class DeviceTests:
             assert tuple(stored.shape) == value.shape
             assert stored.ndim == value.ndim
 
-    @rows("R2")
+    @clauses("R2")
     def test_scalars_are_accepted(self, made: Device) -> None:
         """NumPy scalars, which kernels return for rank 0, can be copied too."""
         back = made.to_host(made.to_device(np.float32(1.5)))
         assert back == np.float32(1.5)
         assert np.shape(back) == ()
 
-    @rows("R2")
+    @clauses("R2")
     def test_device_memory_is_separate(self, made: Device) -> None:
         """Changing a host array after the copy does not change the value on the device."""
         if made.is_host_memory:
@@ -175,14 +175,14 @@ class DeviceTests:
             source[...] = -1
             assert made.to_host(stored).tolist() == list(range(64)), f"{4 * skipped} bytes off 64"
 
-    @rows("R2")
+    @clauses("R2")
     def test_fetched_result_is_not_overwritten(self, made: Device) -> None:
         """Later work of the device does not overwrite a result on the host."""
         first = made.to_host(made.to_device(np.full(64, 1, np.float32)))
         made.to_host(made.to_device(np.full(64, 2, np.float32)))
         assert set(np.asarray(first).tolist()) == {1.0}
 
-    @rows("R2")
+    @clauses("R2")
     def test_threads_may_copy_at_once(self, made: Device) -> None:
         """Concurrent copies do not interfere."""
         wrong: list[int] = []
@@ -200,7 +200,7 @@ class DeviceTests:
             thread.join()
         assert not wrong
 
-    @rows("E8")
+    @clauses("E8")
     def test_sync_ends(self, made: Device) -> None:
         """`sync` returns when all started work is done, also if there is none."""
         within(made.sync, "sync of an idle device")
@@ -208,7 +208,7 @@ class DeviceTests:
         within(made.sync, "sync after a copy")
         assert made.to_host(stored).sum() == 8
 
-    @rows("S11")
+    @clauses("S11")
     def test_close_may_be_called_twice(self, made: Device) -> None:
         """`close` is idempotent."""
         made.close()
@@ -216,7 +216,7 @@ class DeviceTests:
 
     # ---------------------------------------------------------------------------- steps
 
-    @rows("S6", "P1")
+    @clauses("S6", "P1")
     def test_a_graph_runs_on_it(self, host: Host, name: str, config: Any) -> None:
         """Nodes that request the device run there, and their results equal NumPy's."""
         graph = Graph()
@@ -237,7 +237,7 @@ class DeviceTests:
         }
         assert ran <= {requested.type}, f"nodes that request {name} ran on {ran}"
 
-    @rows("P3", "R1")
+    @clauses("P3", "R1")
     def test_tensors_cross_to_the_cpu_and_back(self, host: Host, name: str, config: Any) -> None:
         """A value is copied host, device, host, device."""
         graph = Graph()
@@ -253,7 +253,7 @@ class DeviceTests:
             assert session.run(c, {x: [1, 2]}).tolist() == [9.0, 25.0]
             assert session.run([a, b], {x: [3]})[1].tolist() == [7.0]
 
-    @rows("P2")
+    @clauses("P2")
     def test_shapes_and_strings_stay_on_the_host(self, host: Host, name: str, config: Any) -> None:
         """Inputs that kernels need in host memory are there; strings always are."""
         graph = Graph()
@@ -269,7 +269,7 @@ class DeviceTests:
         assert shape.tolist() == [3, 2]
         assert said == b"6.0"
 
-    @rows("E7")
+    @clauses("E7")
     def test_loops_run_on_it(self, host: Host, name: str, config: Any) -> None:
         """Loops of control flow v1 run on the device."""
         graph = Graph()
@@ -284,7 +284,7 @@ class DeviceTests:
             assert session.run(total, {n: 5}) == 32.0
             assert session.run(total, {n: 0}) == 1.0
 
-    @rows("E7", "R1")
+    @clauses("E7", "R1")
     def test_dead_branches_cross(self, host: Host, name: str, config: Any) -> None:
         """A conditional with branches on two devices returns the result of the taken branch."""
         graph = Graph()
@@ -305,7 +305,7 @@ class DeviceTests:
             assert session.run(y, {p: True, x: 2.0}) == 20.0
             assert session.run(y, {p: False, x: 2.0}) == 1.0
 
-    @rows("S10", "E11")
+    @clauses("S10", "E11")
     def test_variables_live_on_it(self, host: Host, name: str, config: Any) -> None:
         """A variable keeps its value between steps, separately for each session."""
         graph = Graph()
@@ -325,7 +325,7 @@ class DeviceTests:
             assert one.run(read).tolist() == [2.0, 3.0]
             assert two.run(read).tolist() == [5.0, 5.0]
 
-    @rows("S6")
+    @clauses("S6")
     def test_many_steps_at_once(self, host: Host, name: str, config: Any) -> None:
         """Concurrent steps in one session do not interfere."""
         graph = Graph()
@@ -351,7 +351,7 @@ class DeviceTests:
 
     # ----------------------------------------------------------------------------- errors
 
-    @rows("S12")
+    @clauses("S12")
     def test_an_error_names_node_and_device(self, host: Host, name: str, config: Any) -> None:
         """A kernel error names its node and device, and the session remains usable."""
         graph, x, _, y = _small(name)
@@ -362,7 +362,7 @@ class DeviceTests:
             assert str(parse_device_name(name).type) in str(caught.value.device)
             assert session.run(y, {x: _X}).shape == (2, 2)
 
-    @rows("E8", "S12")
+    @clauses("E8", "S12")
     def test_failing_kernel_fails_only_its_step(
         self, host: Host, name: str, kind: str, config: Any
     ) -> None:
@@ -376,7 +376,7 @@ class DeviceTests:
             faults.fail_at = None
             assert session.run(y, {x: _X}).shape == (2, 2)
 
-    @rows("E8", "R1")
+    @clauses("E8", "R1")
     def test_failing_copy_fails_only_its_step(
         self, host: Host, name: str, kind: str, config: Any
     ) -> None:
@@ -396,7 +396,7 @@ class DeviceTests:
                 setattr(faults, fault, False)
             assert session.run(y, {x: _X}).shape == (2, 2)
 
-    @rows("S12")
+    @clauses("S12")
     def test_out_of_memory_is_resource_exhausted(
         self, host: Host, name: str, kind: str, config: Any
     ) -> None:
@@ -409,7 +409,7 @@ class DeviceTests:
             faults.memory_limit = 0
             assert session.run(y, {x: _X}).shape == (2, 2)
 
-    @rows("S6", "R1", "E13")
+    @clauses("S6", "R1", "E13")
     def test_a_lost_transfer_ends_the_step(
         self, host: Host, name: str, kind: str, config: Any
     ) -> None:
@@ -434,7 +434,7 @@ class DeviceTests:
             faults.lose_transfers = False
             assert session.run(y, {x: [1]}).tolist() == [3.0]
 
-    @rows("E5", "S11")
+    @clauses("E5", "S11")
     def test_slow_kernel_blocks_only_its_step(
         self, host: Host, name: str, kind: str, config: Any
     ) -> None:

@@ -1,4 +1,4 @@
-"""`ExecutorTests`: the contract of executors (rows E1, E6-E8, E11, E13, S6, S8)."""
+"""`ExecutorTests`: the contract of executors (clauses E1, E6-E8, E11, E13, S6, S8)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from graphmill.graph.control_flow.while_loop import while_loop
 from graphmill.ops import array, control_flow, math, state
 from graphmill.plugin.host import Host
 from graphmill.session.session import Session
-from graphmill.testing.conformance.rows import rows
+from graphmill.testing.conformance.clauses import clauses
 from graphmill.testing.conformance.seeded import SeededSuite, named
 from graphmill.testing.fakes import strict_device
 from graphmill.testing.fakes.executor_probe import probed
@@ -82,7 +82,7 @@ class ExecutorTests(SeededSuite):
 
     # ------------------------------------------------------------------------- plain graphs
 
-    @rows("E6", "S6")
+    @clauses("E6", "S6")
     def test_random_graphs(self, seed: int, host: Host, config: Any) -> None:
         """Results of random graphs equal those of the reference evaluator."""
         sample = random_graph(seed, host.ops)
@@ -94,7 +94,7 @@ class ExecutorTests(SeededSuite):
                 actual = within(lambda: session.run(fetches, sample.feeds), step)  # noqa: B023
                 _check_same(sample.name, fetches, expected, actual)
 
-    @rows("E5", "E6")
+    @clauses("E5", "E6")
     def test_kernels_may_end_in_any_order(self, seed: int, host: Host, config: Any) -> None:
         """The result does not depend on the order in which asynchronous kernels end."""
         graph = Graph(ops=host.ops)
@@ -109,7 +109,7 @@ class ExecutorTests(SeededSuite):
             result = within(lambda: session.run(total, {x: 1.0}), "a step of waiting kernels")
         assert result == 21 * 8
 
-    @rows("E6")
+    @clauses("E6")
     def test_every_node_runs_once(self, host: Host, config: Any, probe_ops: ProbeOps) -> None:
         """A node with many consumers runs once per step, and only if the step needs it."""
         graph = Graph(ops=host.ops)
@@ -123,7 +123,7 @@ class ExecutorTests(SeededSuite):
             session.run(y, {x: 3.0})
         assert probe_ops.calls == {"counted": 2}
 
-    @rows("E6")
+    @clauses("E6")
     def test_control_edges_order_effects(self, host: Host, config: Any) -> None:
         """Control edges order nodes; nodes with effects run without being fetched."""
         graph = Graph(ops=host.ops)
@@ -138,7 +138,7 @@ class ExecutorTests(SeededSuite):
             for _ in range(3):
                 assert within(lambda: session.run(read), "a step with control edges") == 11
 
-    @rows("E6", "E11")
+    @clauses("E6", "E11")
     def test_references_are_read_as_values(self, host: Host, config: Any) -> None:
         """Reading an uninitialized reference variable is an error; a set one keeps its value."""
         graph = Graph(ops=host.ops)
@@ -154,7 +154,7 @@ class ExecutorTests(SeededSuite):
             assert session.run(more) == 5.0
             assert session.run(twice) == 10.0
 
-    @rows("E6")
+    @clauses("E6")
     def test_a_deep_graph(self, host: Host, config: Any) -> None:
         """A graph of 2500 nodes runs; the executor must not recurse."""
         sample = random_graph(3, host.ops, nodes=2500)
@@ -164,7 +164,7 @@ class ExecutorTests(SeededSuite):
             actual = within(lambda: session.run(fetches, sample.feeds), "a step of 2500 nodes")
         _check_same(sample.name, fetches, expected, actual)
 
-    @rows("S6")
+    @clauses("S6")
     def test_overlapping_steps(self, host: Host, config: Any) -> None:
         """Concurrent steps of one executor do not interfere."""
         graph = Graph(ops=host.ops)
@@ -190,7 +190,7 @@ class ExecutorTests(SeededSuite):
 
     # ------------------------------------------------------------------------- control flow
 
-    @rows("E7", "E4")
+    @clauses("E7", "E4")
     def test_random_programs(self, seed: int, host: Host, config: Any) -> None:
         """Nested loops, conditionals and effects compute the same as plain Python."""
         self._needs_control_flow()
@@ -203,7 +203,7 @@ class ExecutorTests(SeededSuite):
                 result = within(lambda: built.run(session, x), step)  # noqa: B023
                 assert result == program.expected(x), program.name
 
-    @rows("E7")
+    @clauses("E7")
     def test_dead_tokens(self, host: Host, config: Any, probe_ops: ProbeOps) -> None:
         """No node that depends on a branch that is not taken runs, at any distance."""
         self._needs_control_flow()
@@ -226,7 +226,7 @@ class ExecutorTests(SeededSuite):
             with pytest.raises(errors.OpError, match=r"dead|not evaluated|did not return"):
                 within(lambda: session.run(dead, {p: True, x: 2.0}), "the fetch of a dead tensor")
 
-    @rows("E7")
+    @clauses("E7")
     def test_a_control_edge_from_a_dead_node_kills(
         self, host: Host, config: Any, probe_ops: ProbeOps
     ) -> None:
@@ -247,7 +247,7 @@ class ExecutorTests(SeededSuite):
             within(lambda: session.run(targets, {p: True, x: 1.0}), "dead control edges")
         assert probe_ops.calls == {"after_trigger": 1}
 
-    @rows("E7")
+    @clauses("E7")
     @pytest.mark.parametrize("parallel", [1, 10])
     def test_iterations_may_overlap(self, parallel: int, host: Host, config: Any) -> None:
         """Loops with asynchronous bodies are correct with 1 and with 10 parallel iterations."""
@@ -265,7 +265,7 @@ class ExecutorTests(SeededSuite):
             result = within(lambda: session.run(total, {n: 20}), "a loop that waits")
         assert result == sum(i * i for i in range(20))
 
-    @rows("E1")
+    @clauses("E1")
     def test_unsupported_graph_is_refused(self, host: Host, config: Any) -> None:
         """An executor without control flow refuses the graph before the step and names a node."""
         if self.runs_control_flow:
@@ -284,7 +284,7 @@ class ExecutorTests(SeededSuite):
 
     # ------------------------------------------------------------------ errors, cancellation
 
-    @rows("E8", "S12")
+    @clauses("E8", "S12")
     def test_first_error_names_the_node(self, host: Host, config: Any) -> None:
         """An error has node, op and device, and the session remains usable."""
         graph = Graph(ops=host.ops)
@@ -299,7 +299,7 @@ class ExecutorTests(SeededSuite):
             assert "CPU:0" in str(caught.value.device)
             assert session.run(z, {x: 2.0}) == 4.0
 
-    @rows("E8", "E13")
+    @clauses("E8", "E13")
     def test_error_cancels_waiting_kernels(
         self, host: Host, config: Any, probe_ops: ProbeOps
     ) -> None:
@@ -320,7 +320,7 @@ class ExecutorTests(SeededSuite):
         assert caught.value.node == "culprit"
         assert probe_ops.waiting == 0
 
-    @rows("E13", "S6")
+    @clauses("E13", "S6")
     def test_a_deadline_ends_a_step(self, host: Host, config: Any, probe_ops: ProbeOps) -> None:
         """A waiting step ends at its deadline with DEADLINE_EXCEEDED; the next step works."""
         graph, x, y, z = _waiting(host)
@@ -334,7 +334,7 @@ class ExecutorTests(SeededSuite):
             assert session.run(z, {x: 2.0}) == 4.0
         assert probe_ops.waiting == 0
 
-    @rows("E13", "S11")
+    @clauses("E13", "S11")
     def test_closing_the_session_wakes_a_step(
         self, host: Host, config: Any, probe_ops: ProbeOps
     ) -> None:
@@ -358,7 +358,7 @@ class ExecutorTests(SeededSuite):
 
     # ----------------------------------------------------------- transfers and partial runs
 
-    @rows("E9", "R1", "P3")
+    @clauses("E9", "R1", "P3")
     def test_partitions_run_together(self, seed: int, host: Host, config: Any) -> None:
         """Results of a graph on three devices equal those of the reference evaluator."""
         self._needs_transfers()
@@ -374,7 +374,7 @@ class ExecutorTests(SeededSuite):
             )
         _check_same(sample.name, fetches, expected, actual)
 
-    @rows("E7", "E9", "P3")
+    @clauses("E7", "E9", "P3")
     def test_a_loop_crosses_devices(self, host: Host, config: Any) -> None:
         """A loop with its body on another device is correct, also with a trip count of 0."""
         self._needs_transfers()
@@ -396,7 +396,7 @@ class ExecutorTests(SeededSuite):
                 result = within(lambda: session.run(total, {n: trips}), step)  # noqa: B023
                 assert result == 2.0**trips
 
-    @rows("S8")
+    @clauses("S8")
     def test_partial_runs(self, host: Host, config: Any) -> None:
         """A partial run returns each result as soon as its feeds are given."""
         self._needs_transfers()
@@ -421,7 +421,7 @@ class ExecutorTests(SeededSuite):
                 )
                 assert result == 2.0 * (1 + offset) + 10
 
-    @rows("E12")
+    @clauses("E12")
     def test_statistics_name_the_nodes(self, host: Host, config: Any) -> None:
         """A traced step records when each node ran."""
         graph = Graph(ops=host.ops)

@@ -10,7 +10,7 @@ from graphmill import proto
 from graphmill.graph.device_name import parse_device_name
 from graphmill.testing.case import Case, load_cases
 from graphmill.testing.compare import verdict
-from graphmill.testing.conformance.rows import rows
+from graphmill.testing.conformance.clauses import clauses
 from graphmill.testing.runners.device_runner import DeviceRunner
 from graphmill.testing.runners.kernel_runner import NotApplicableError
 from graphmill.testing.runners.session_runner import SessionRunner
@@ -77,7 +77,7 @@ class KernelTests:
         config = proto.ConfigProto(device_count=count, **self.settings)
         return DeviceRunner(host, device, config, skips=self.elsewhere)
 
-    @rows("E6", "E11", "S12")
+    @clauses("E6", "E11", "S12")
     def test_op(self, case: Case, runner: Runner, graphmill_device: str) -> None:
         """Compare the result of a case with TensorFlow's."""
         reason = self.exclude.get(case.id) or self.exclude.get(case.op)

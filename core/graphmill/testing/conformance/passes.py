@@ -1,4 +1,4 @@
-"""`PassTests`: graph passes preserve results (row P4)."""
+"""`PassTests`: graph passes preserve results (clause P4)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from graphmill.graph.builder import Graph
 from graphmill.plugin.host import Host
 from graphmill.runtime.checks.validation import VALIDATE_VARIABLE
 from graphmill.session.session import Session
-from graphmill.testing.conformance.rows import rows
+from graphmill.testing.conformance.clauses import clauses
 from graphmill.testing.conformance.seeded import SeededSuite, named
 from graphmill.testing.differential.pass_bisection import pass_names, without_passes
 from graphmill.testing.generators.control_flow_programs import random_program
@@ -68,7 +68,7 @@ class PassTests(SeededSuite):
         """Return the configuration of the sessions."""
         return proto.ConfigProto(**self.settings)
 
-    @rows("P4")
+    @clauses("P4")
     def test_random_graphs_mean_the_same(
         self, seed: int, hosts: tuple[Host, Host], config: Any
     ) -> None:
@@ -76,7 +76,7 @@ class PassTests(SeededSuite):
         sample = random_graph(seed, hosts[0].ops)
         _compare(hosts, config, sample, sample.graph_def)
 
-    @rows("P4", "P3")
+    @clauses("P4", "P3")
     def test_random_graphs_on_two_devices_mean_the_same(
         self, seed: int, hosts: tuple[Host, Host], config: Any
     ) -> None:
@@ -90,7 +90,7 @@ class PassTests(SeededSuite):
             node.device = f"/device:CPU:{index % 2}"
         _compare(hosts, config_of_two, sample, placed)
 
-    @rows("P4", "E7")
+    @clauses("P4", "E7")
     def test_random_programs_mean_the_same(
         self, seed: int, hosts: tuple[Host, Host], config: Any
     ) -> None:
@@ -102,7 +102,7 @@ class PassTests(SeededSuite):
             result = within(lambda: built.run(session, 3), f"a step of {program.name}")
         assert result == program.expected(3), program.name
 
-    @rows("P4")
+    @clauses("P4")
     def test_effects_are_neither_lost_nor_doubled(
         self, hosts: tuple[Host, Host], config: Any, probe_ops: ProbeOps
     ) -> None:
@@ -117,7 +117,7 @@ class PassTests(SeededSuite):
                 assert session.run(y, targets=[counted[2].op]) == 4.0
         assert probe_ops.calls == {"count0": 2, "count1": 2, "count2": 2}
 
-    @rows("P4")
+    @clauses("P4")
     def test_unneeded_nodes_do_not_run(
         self, hosts: tuple[Host, Host], config: Any, probe_ops: ProbeOps
     ) -> None:
@@ -131,7 +131,7 @@ class PassTests(SeededSuite):
             assert session.run(y) == 6.0
         assert probe_ops.calls == {}
 
-    @rows("P4", "S6")
+    @clauses("P4", "S6")
     def test_feeds_of_inner_tensors_count(self, hosts: tuple[Host, Host], config: Any) -> None:
         """Feeding a tensor replaces its value, also if it is a constant."""
         graph = Graph(ops=hosts[1].ops)

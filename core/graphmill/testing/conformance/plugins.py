@@ -11,7 +11,7 @@ from graphmill.registry import Provenance
 from graphmill.runtime.checks.validation import VALIDATE_VARIABLE
 from graphmill.testing.case import load_cases, parse_cases
 from graphmill.testing.compare import difference
-from graphmill.testing.conformance.rows import rows
+from graphmill.testing.conformance.clauses import clauses
 from graphmill.testing.direct_access import direct_accesses
 from graphmill.testing.finite_differences import gradient_problems, why_not_checked
 from graphmill.testing.runners.kernel_runner import NotApplicableError
@@ -73,7 +73,7 @@ class PluginTests:
         """Return the host whose kernels are tested; override it to add plugins of your own."""
         return graphmill_host
 
-    @rows("E6")
+    @clauses("E6")
     @pytest.mark.parametrize("tier", _TIERS)
     def test_a_case_has_one_answer_in_every_tier(
         self, case: Case, tier: str, host: Host, monkeypatch: pytest.MonkeyPatch
@@ -90,7 +90,7 @@ class PluginTests:
             problem = difference(case, expected_answer, actual_answer, "session")
             assert not problem, f"{where}: {problem}"
 
-    @rows("E6")
+    @clauses("E6")
     def test_kernels_with_declared_lowerings_are_compiled(
         self, op_cases: list[Case], host: Host, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -115,7 +115,7 @@ class PluginTests:
             + "\n  ".join(reasons)
         )
 
-    @rows("E6")
+    @clauses("E6")
     def test_kernels_open_files_through_the_broker(self, op_cases: list[Case], host: Host) -> None:
         """Kernels open files through the broker, so that a session's rules apply to them."""
         entries = [e for c in op_cases for e in host.kernels.registrations(host.ops.get(c.op))]
@@ -146,7 +146,7 @@ class PluginTests:
             f"on purpose, or the case is at a kink, name {case.op} or {case.id} in `exclude`"
         )
 
-    @rows("E6")
+    @clauses("E6")
     def test_kernels_and_lowerings_are_for_ops_that_are_defined(self, host: Host) -> None:
         """A registration for an undefined op is an error: the name may be misspelt."""
         named = dict.fromkeys((*self.ops, *(case.op for case in parse_cases(self.cases, "own"))))

@@ -1,4 +1,4 @@
-"""`RendezvousTests`: the contract of rendezvous (row R1)."""
+"""`RendezvousTests`: the contract of rendezvous (clause R1)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from graphmill.plugin.host import default_host
 from graphmill.runtime.rendezvous import HOST, RendezvousKey, TransferArgs
 from graphmill.runtime.steps.cancellation import CancellationManager
 from graphmill.testing import timeouts
-from graphmill.testing.conformance.rows import rows
+from graphmill.testing.conformance.clauses import clauses
 from graphmill.testing.timeouts import within
 
 if TYPE_CHECKING:
@@ -52,13 +52,13 @@ class RendezvousTests:
         """Return the end that receives; by default the same rendezvous."""
         return rendezvous
 
-    @rows("R1")
+    @clauses("R1")
     def test_send_first(self, rendezvous: Rendezvous, receiver: Rendezvous) -> None:
         """A value waits for its receiver."""
         rendezvous.send(_key("e"), HOST, np.float32(3))
         assert within(lambda: receiver.recv(_key("e"), HOST), "a receive") == (3, False)
 
-    @rows("R1")
+    @clauses("R1")
     def test_receive_first(self, rendezvous: Rendezvous, receiver: Rendezvous) -> None:
         """A receiver waits for its value."""
         receiving = _Receiver(receiver, _key("e"))
@@ -66,13 +66,13 @@ class RendezvousTests:
         rendezvous.send(_key("e"), HOST, np.float32(3))
         assert receiving.result() == (3, False, None)
 
-    @rows("R1", "E7")
+    @clauses("R1", "E7")
     def test_deadness_crosses(self, rendezvous: Rendezvous, receiver: Rendezvous) -> None:
         """A dead value is received as dead."""
         rendezvous.send(_key("e"), HOST, None, is_dead=True)
         assert _Receiver(receiver, _key("e")).result() == (None, True, None)
 
-    @rows("R1")
+    @clauses("R1")
     def test_keys_are_distinct(self, rendezvous: Rendezvous, receiver: Rendezvous) -> None:
         """Different edges, iterations and directions are different keys."""
         keys = [_key("e"), _key("f"), _key("e", "w:1"), _key("e", "w:2"), _key("e", source=_B)]
@@ -81,7 +81,7 @@ class RendezvousTests:
         for index, key in reversed(list(enumerate(keys))):
             assert within(lambda: receiver.recv(key, HOST), "a receive")[0] == index  # noqa: B023
 
-    @rows("R1")
+    @clauses("R1")
     def test_a_second_send_is_refused(self, rendezvous: Rendezvous, receiver: Rendezvous) -> None:
         """A second send under a key is an error; the first value is received."""
         rendezvous.send(_key("e"), HOST, np.int32(1))
@@ -89,7 +89,7 @@ class RendezvousTests:
             rendezvous.send(_key("e"), HOST, np.int32(2))
         assert within(lambda: receiver.recv(_key("e"), HOST), "a receive")[0] == 1
 
-    @rows("R1")
+    @clauses("R1")
     def test_a_second_receiver_is_refused(
         self, rendezvous: Rendezvous, receiver: Rendezvous
     ) -> None:
@@ -99,7 +99,7 @@ class RendezvousTests:
         rendezvous.send(_key("e"), HOST, np.int32(1))
         assert first.result() == (1, False, None)
 
-    @rows("R1", "E8")
+    @clauses("R1", "E8")
     def test_abort_ends_all_receives(self, receiver: Rendezvous) -> None:
         """After `start_abort`, waiting and new receives get its error, marked as derived."""
         waiting = [_Receiver(receiver, _key(name)) for name in "abc"]
@@ -111,7 +111,7 @@ class RendezvousTests:
             assert error.is_derived
             assert "first" in error.message
 
-    @rows("R1", "E13")
+    @clauses("R1", "E13")
     def test_cancellation_ends_a_wait(self, rendezvous: Rendezvous, receiver: Rendezvous) -> None:
         """A cancelled receiver is notified once; the value may still be sent."""
         manager = CancellationManager()
@@ -122,7 +122,7 @@ class RendezvousTests:
         assert within(lambda: receiver.recv(_key("e"), HOST), "a receive")[0] == 1
         assert receiving.calls == 1
 
-    @rows("R1", "E13")
+    @clauses("R1", "E13")
     def test_a_wait_after_cancellation_ends_at_once(self, receiver: Rendezvous) -> None:
         """A receive that starts after the cancellation fails at once."""
         manager = CancellationManager()
@@ -130,7 +130,7 @@ class RendezvousTests:
         receiving = _Receiver(receiver, _key("e"), TransferArgs(cancellation=manager))
         assert isinstance(receiving.result()[2], errors.CancelledError)
 
-    @rows("R1")
+    @clauses("R1")
     @pytest.mark.parametrize("seed", range(3))
     def test_threads_receive_every_value(
         self, seed: int, rendezvous: Rendezvous, receiver: Rendezvous

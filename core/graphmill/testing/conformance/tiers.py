@@ -21,7 +21,7 @@ from graphmill.graph.device_name import parse_device_name
 from graphmill.ops import math
 from graphmill.plugin.host import Host
 from graphmill.session.session import Session
-from graphmill.testing.conformance.rows import rows
+from graphmill.testing.conformance.clauses import clauses
 from graphmill.testing.fakes.third_party_plugin import (
     Counting,
     Mailbox,
@@ -131,7 +131,7 @@ class TierTests:
             expected = has_jax and parse_device_name(place).type == "CPU"
         return expected and tier != "off"
 
-    @rows("E6", "P4")
+    @clauses("E6", "P4")
     @pytest.mark.parametrize(("program", "declared"), _EACH_KERNEL)
     def test_the_kernel_of_highest_priority_wins(
         self, program: str, declared: str, place: str, open_session: Any
@@ -145,7 +145,7 @@ class TierTests:
                     tier_program.calls // 2
                 )
 
-    @rows("E6")
+    @clauses("E6")
     @pytest.mark.parametrize("declared", _KERNELS)
     def test_the_kernel_of_a_gradient_wins(
         self, declared: str, place: str, open_session: Any
@@ -157,7 +157,7 @@ class TierTests:
             for _ in range(_STEPS):
                 assert steps.run("y:0", program.feeds) == 8.0
 
-    @rows("E6")
+    @clauses("E6")
     def test_a_kernel_with_a_compiled_form_wins_in_both(
         self, place: str, tier: str, open_session: Any
     ) -> None:
@@ -171,7 +171,7 @@ class TierTests:
                 assert steps.run("y:0", program.feeds) == 12.0
             assert steps.is_compiled("a") or not self.must_compile(place, tier)
 
-    @rows("E3")
+    @clauses("E3")
     def test_nodes_may_wait_for_each_other(self, place: str, open_session: Any) -> None:
         """Two ops that wait for each other without an edge are not in one cluster."""
         box = Mailbox()
@@ -180,7 +180,7 @@ class TierTests:
                 taken = steps.run("b:0", {"x:0": float(step)}, targets=["put"])
                 np.testing.assert_allclose(taken, np.tanh(np.float32(step**2)) + step**2, 1e-6)
 
-    @rows("P4", "E9")
+    @clauses("P4", "E9")
     @pytest.mark.parametrize("program", PROGRAMS)
     @pytest.mark.parametrize(("effect", "declared_by"), [("clock", "op"), ("log", "kernel")])
     def test_a_node_with_effects_runs_once_where_it_stands(
@@ -194,7 +194,7 @@ class TierTests:
                 steps.run(tier_program.fetch, tier_program.feeds)
                 assert counting.calls == step * tier_program.calls
 
-    @rows("E6")
+    @clauses("E6")
     def test_an_optimizer_that_may_be_traced_is_compiled(
         self, place: str, tier: str, open_session: Any
     ) -> None:
@@ -206,7 +206,7 @@ class TierTests:
                 assert value.tolist() == [-0.25 * step, 0.25 * step]
             assert steps.is_compiled("update") or not self.must_compile(place, tier)
 
-    @rows("E6")
+    @clauses("E6")
     def test_a_random_op_goes_on_where_it_was(
         self, place: str, tier: str, open_session: Any
     ) -> None:
@@ -218,7 +218,7 @@ class TierTests:
             assert steps.is_compiled("a") or not self.must_compile(place, tier)
         assert drawn == [2 * (2 + value) for value in _generated(_STEPS)]
 
-    @rows("E6", "S12")
+    @clauses("E6", "S12")
     def test_a_checking_kernel_refuses_the_same_values(
         self, place: str, tier: str, open_session: Any
     ) -> None:
@@ -235,7 +235,7 @@ class TierTests:
                 assert "no root of a negative number" in error.message
             assert steps.is_compiled("a") or not self.must_compile(place, tier)
 
-    @rows("E6", "S12")
+    @clauses("E6", "S12")
     @pytest.mark.parametrize(("program", "fault"), _EACH_FAULT)
     def test_a_wrong_output_is_an_error_that_names_its_node(
         self, program: str, fault: str, place: str, open_session: Any

@@ -1,4 +1,4 @@
-"""Find by bisection the graph pass that changes a result (row P4).
+"""Find by bisection the graph pass that changes a result (clause P4).
 
     culprit = bisect(graph, fetches=["y:0"], feeds={"x:0": x})
 

@@ -1,4 +1,4 @@
-"""`GrpcSession`: a session whose graph a master runs (rows W0, W1).
+"""`GrpcSession`: a session whose graph a master runs (clauses W0, W1).
 
 Semantics: `tensorflow/core/distributed_runtime/rpc/grpc_session.cc`.
 """

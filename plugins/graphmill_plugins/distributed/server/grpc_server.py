@@ -1,4 +1,4 @@
-"""`GrpcServer`: a task's server with TensorFlow's services on one port (rows W1, W2).
+"""`GrpcServer`: a task's server with TensorFlow's services on one port (clauses W1, W2).
 
 Semantics: `tensorflow/core/distributed_runtime/rpc/grpc_server_lib.cc`; unlike there only the
 host that the cluster names is bound.

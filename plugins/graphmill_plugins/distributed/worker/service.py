@@ -1,4 +1,4 @@
-"""`WorkerService`: the calls of masters and of other workers, from bytes to bytes (row W3).
+"""`WorkerService`: the calls of masters and of other workers, from bytes to bytes (clause W3).
 
 Semantics: `tensorflow/core/distributed_runtime/rpc/grpc_worker_service.cc`.
 """

@@ -1,4 +1,4 @@
-"""Clusters in the functions of loops that cannot be compiled as a whole (row E3)."""
+"""Clusters in the functions of loops that cannot be compiled as a whole (clause E3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lists that grow in loops by setting elements, and loops that may exit early (row E3)."""
+"""Lists that grow in loops by setting elements, and loops that may exit early (clause E3)."""
 
 from __future__ import annotations
 

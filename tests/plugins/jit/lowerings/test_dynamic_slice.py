@@ -1,4 +1,4 @@
-"""Slices with a traced start are compiled if their size is static (row E3)."""
+"""Slices with a traced start are compiled if their size is static (clause E3)."""
 
 from __future__ import annotations
 

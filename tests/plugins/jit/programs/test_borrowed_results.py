@@ -1,4 +1,4 @@
-"""Large results of compiled steps belong to the caller without a copy (row S9, decision 0008)."""
+"""Large results of compiled steps belong to the caller without a copy (S9, decision 0008)."""
 
 from __future__ import annotations
 

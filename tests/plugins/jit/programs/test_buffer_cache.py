@@ -1,4 +1,4 @@
-"""The cached JAX array of a variable is freed when its value is replaced (row S11)."""
+"""The cached JAX array of a variable is freed when its value is replaced (clause S11)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`compile_cluster` and its programs: constants, variables, checks, faults (rows S6, S12)."""
+"""`compile_cluster` and its programs: constants, variables, checks, faults (clauses S6, S12)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clusters on JAX devices keep values, constants and variables there (rows P2, R2)."""
+"""Clusters on JAX devices keep values, constants and variables there (clauses P2, R2)."""
 
 from __future__ import annotations
 

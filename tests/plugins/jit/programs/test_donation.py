@@ -1,4 +1,4 @@
-"""Programs donate the buffers of variables without other references (row S11, decision 0008)."""
+"""Programs donate the buffers of variables without other references (clause S11, decision 0008)."""
 
 from __future__ import annotations
 

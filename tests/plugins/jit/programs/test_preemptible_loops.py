@@ -1,4 +1,4 @@
-"""Compiled loops with unknown trip counts can be cancelled and are correct (rows S6, S11)."""
+"""Compiled loops with unknown trip counts can be cancelled and are correct (clauses S6, S11)."""
 
 from __future__ import annotations
 

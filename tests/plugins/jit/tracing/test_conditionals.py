@@ -1,4 +1,4 @@
-"""Conditionals over functions during tracing (row E3)."""
+"""Conditionals over functions during tracing (clause E3)."""
 
 from __future__ import annotations
 

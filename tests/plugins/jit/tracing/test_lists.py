@@ -1,4 +1,4 @@
-"""Tensor lists in programs: growing in loops, constants, lists as values (row E3)."""
+"""Tensor lists in programs: growing in loops, constants, lists as values (clause E3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loops over functions during tracing (row E3)."""
+"""Loops over functions during tracing (clause E3)."""
 
 from __future__ import annotations
 

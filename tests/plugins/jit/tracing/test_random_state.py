@@ -1,4 +1,4 @@
-"""Random ops in programs: generators are inputs and outputs (rows S6, E3, E10)."""
+"""Random ops in programs: generators are inputs and outputs (clauses S6, E3, E10)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tracing: static values fold, unsupported semantics are refused (rows S6, E3)."""
+"""Tracing: static values fold, unsupported semantics are refused (clauses S6, E3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions of pipelines and loops on a device with separate memory (row P2)."""
+"""Functions of pipelines and loops on a device with separate memory (clause P2)."""
 
 from __future__ import annotations
 

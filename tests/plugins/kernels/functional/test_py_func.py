@@ -110,7 +110,7 @@ def test_a_function_without_results_runs_as_a_target(functions) -> None:
     ],
 )
 def test_raised_error_has_tensorflow_s_class(kind, status) -> None:
-    """The error of a Python function has the class that TensorFlow gives it (row S12)."""
+    """The error of a Python function has the class that TensorFlow gives it (clause S12)."""
     with pytest.raises(status, match=r"'mine\.fails' raised") as caught:
         run("mine.fails", [np.array(kind.encode(), object)], "float32")
     assert caught.value.op_type == "PyFunc"

@@ -1,4 +1,4 @@
-"""Values read from a variable do not change later (row S10, E11)."""
+"""Values read from a variable do not change later (clause S10, E11)."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ def graph_of_arrays() -> proto.GraphDef:
 
 
 def test_arrays_do_not_outlive_their_step(graphmill_host):
-    """Tensor arrays end with their step, whose container is cleared (row S10)."""
+    """Tensor arrays end with their step, whose container is cleared (clause S10)."""
     with Session(graph=graph_of_arrays(), host=graphmill_host) as session:
         for _ in range(2):
             assert session.run("s:0", {"n:0": np.int32(3)}) == 3

@@ -64,7 +64,7 @@ def classes(outcome):
 @pytest.mark.parametrize("model", ["digits_frozen.pb", "saved_model_tf1", "saved_model_tf2"])
 @pytest.mark.parametrize("backend", ["numpy", "of_its_own"])
 def test_nodes_run_on_the_device(model, backend, digits, seven, graphmill_cli, make_host) -> None:
-    """Nodes run on the selected device, also in functions, if it has a kernel for them (row P1)."""
+    """Nodes run on the selected device, also in functions, if it has their kernels (clause P1)."""
     toy = ToyPlugin(backend)
     arguments = (str(digits / model), seven, "--device", "TOY", "--json")
     outcome = graphmill_cli("run", *arguments, host=make_host(toy))
@@ -75,7 +75,7 @@ def test_nodes_run_on_the_device(model, backend, digits, seven, graphmill_cli, m
 
 
 def test_an_executor_is_chosen(digits, seven, graphmill_cli) -> None:
-    """The selected executor is used: its refusal of control flow is reported (row E1)."""
+    """The selected executor is used: its refusal of control flow is reported (clause E1)."""
     arguments = (str(digits / "digits_frozen.pb"), seven, "--executor")
     outcome = graphmill_cli("run", *arguments, "SINGLE_THREADED_EXECUTOR", "--json")
     assert outcome.code == 0

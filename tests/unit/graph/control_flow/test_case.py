@@ -1,4 +1,4 @@
-"""`case` builds nested conditionals (row G4)."""
+"""`case` builds nested conditionals (clause G4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conditionals are built from Switch and Merge; nodes run only in the taken branch (row G4)."""
+"""Conditionals are built from Switch and Merge; nodes run only in the taken branch (clause G4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tensors of a loop or branch are used only inside it; its outputs elsewhere (row G4)."""
+"""Tensors of a loop or branch are used only inside it; its outputs elsewhere (clause G4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A choice by index is a binary tree of conditionals (row G4)."""
+"""A choice by index is a binary tree of conditionals (clause G4)."""
 
 from __future__ import annotations
 

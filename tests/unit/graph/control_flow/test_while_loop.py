@@ -1,4 +1,4 @@
-"""Loops are built from Enter, Merge, Switch, NextIteration, Exit and LoopCond (row G4)."""
+"""Loops are built from Enter, Merge, Switch, NextIteration, Exit and LoopCond (clause G4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GraphDefs round-trip through graphs, and bad ones are refused (rows G1, G3, S3)."""
+"""GraphDefs round-trip through graphs, and bad ones are refused (clauses G1, G3, S3)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def identity(name: str, src: str, **attrs: Any) -> Any:
 @given(graphs(OPS))
 @settings(max_examples=40, deadline=None)
 def test_random_graphs_round_trip(random: RandomGraph) -> None:
-    """Random GraphDefs survive import and export without loss (row G1)."""
+    """Random GraphDefs survive import and export without loss (clause G1)."""
     message = graph_to_graph_def(graph_from_graph_def(random.graph_def, OPS))
     for node in random.graph_def.node:
         node.input[:] = [name.removesuffix(":0") for name in node.input]
@@ -58,7 +58,7 @@ def test_random_graphs_round_trip(random: RandomGraph) -> None:
 
 
 def test_node_proto_round_trips() -> None:
-    """A NodeDef with all of its parts survives import and export (row G1)."""
+    """A NodeDef with all of its parts survives import and export (clause G1)."""
     node = identity("y", "x", device="/job:worker/cpu:1", _class=[b"loc:@x"], _note=7)
     node.input.append("^c")
     node.experimental_debug_info.original_node_names.append("was_y")
@@ -70,7 +70,7 @@ def test_node_proto_round_trips() -> None:
 
 
 def test_versions_and_library_round_trip() -> None:
-    """The versions and the function library survive import and export (row G1)."""
+    """The versions and the function library survive import and export (clause G1)."""
     message = graph_def(X, functions=[ADD_ONE], producer=21)
     message.versions.min_consumer = 12
     message.versions.bad_consumers.extend([13, 14])
@@ -79,47 +79,47 @@ def test_versions_and_library_round_trip() -> None:
 
 
 def test_defaults_are_filled_in() -> None:
-    """Import adds the defaults of missing attrs (row S3)."""
+    """Import adds the defaults of missing attrs (clause S3)."""
     message = graph_def(node_def("x", "Placeholder", dtype="float32"))
     node = graph_from_graph_def(message, OPS).node("x")
     assert node.attrs == {"dtype": dtypes.float32, "shape": None}
 
 
 def test_edges_may_point_forwards() -> None:
-    """A node may read nodes that follow it in the GraphDef (row G1)."""
+    """A node may read nodes that follow it in the GraphDef (clause G1)."""
     graph = graph_from_graph_def(graph_def(identity("y", "x"), X), OPS)
     assert graph.node("y").inputs == [(graph.node("x"), 0)]
 
 
 def test_the_assigned_device_is_written_where_there_is_one() -> None:
-    """Export writes the assigned device of a node if it has one (row G1)."""
+    """Export writes the assigned device of a node if it has one (clause G1)."""
     node = graph_from_graph_def(graph_def(X), OPS).node("x")
     node.assigned_device = "/job:localhost/replica:0/task:0/device:CPU:0"
     assert node_to_node_def(node).device == node.assigned_device
 
 
 def test_the_edge_from_source_is_not_written() -> None:
-    """Export omits the edges from `_SOURCE` (row G1)."""
+    """Export omits the edges from `_SOURCE` (clause G1)."""
     graph = graph_from_graph_def(graph_def(X), OPS)
     graph.connect_source_and_sink()
     assert list(graph_to_graph_def(graph).node[0].input) == []
 
 
 def test_some_nodes_can_be_written_alone() -> None:
-    """Export can be limited to some nodes (row G1)."""
+    """Export can be limited to some nodes (clause G1)."""
     graph = graph_from_graph_def(graph_def(X, identity("y", "x")), OPS)
     assert [n.name for n in graph_to_graph_def(graph, [graph.node("y")]).node] == ["y"]
 
 
 def test_node_may_call_library_function_by_name() -> None:
-    """The op of a node may be a function of the library (row E10)."""
+    """The op of a node may be a function of the library (clause E10)."""
     message = graph_def(X, node_def("y", "AddOne", "x"), functions=[ADD_ONE])
     graph = graph_from_graph_def(message, OPS)
     assert graph.node("y").output_types == (dtypes.float32,)
 
 
 def test_detached_tensor_contents_are_restored() -> None:
-    """Tensor contents that were cut out are restored, as in graphs over 2 GB (row G2)."""
+    """Tensor contents that were cut out are restored, as in graphs over 2 GB (clause G2)."""
     large = np.arange(6, dtype=np.float32)
     message = graph_def(node_def("c", "Const", dtype="float32", value=np.zeros(0, np.float32)))
     graph = graph_from_graph_def(message, OPS, {("", "c", "value"): large})
@@ -129,7 +129,7 @@ def test_detached_tensor_contents_are_restored() -> None:
 def test_unknown_attrs_are_preserved_without_effect(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Unknown attrs, as a newer TensorFlow may write, are preserved without effect (row G3)."""
+    """Unknown attrs, as a newer TensorFlow may write, are preserved without effect (clause G3)."""
     message = graph_def(X, identity("y", "x", novelty=3))
     with caplog.at_level(logging.WARNING, "graphmill.graph"):
         graph = graph_from_graph_def(message, OPS)
@@ -205,7 +205,7 @@ def graph() -> Graph:
 
 @pytest.mark.parametrize("name", BAD)
 def test_a_bad_graph_def_is_refused_and_the_graph_unchanged(name: str, graph: Graph) -> None:
-    """An invalid GraphDef is refused and leaves the graph unchanged (rows S3, S12)."""
+    """An invalid GraphDef is refused and leaves the graph unchanged (clauses S3, S12)."""
     nodes, error, words = BAD[name]
     before = graph_to_graph_def(graph)
     used = function_def("New", {}, {})
@@ -219,7 +219,7 @@ def test_a_bad_graph_def_is_refused_and_the_graph_unchanged(name: str, graph: Gr
 
 
 def test_the_error_has_the_node_def() -> None:
-    """The error of an invalid node has its `NodeDef` (row S12)."""
+    """The error of an invalid node has its `NodeDef` (clause S12)."""
     with pytest.raises(errors.InvalidArgumentError) as e:
         graph_from_graph_def(graph_def(identity("y", "gone")), OPS)
     assert e.value.node_def == identity("y", "gone")
@@ -228,19 +228,19 @@ def test_the_error_has_the_node_def() -> None:
 
 @pytest.mark.parametrize("name", ["a b", "a:1", "^a", "-a", "/a", "é", "a^b", "a>", ">a", "a\n"])
 def test_names_that_tensorflow_refuses(name: str) -> None:
-    """Node names that TensorFlow refuses are refused (row S3)."""
+    """Node names that TensorFlow refuses are refused (clause S3)."""
     with pytest.raises(errors.InvalidArgumentError, match="contains invalid characters"):
         graph_from_graph_def(graph_def(node_def(name, "NoOp")), OPS)
 
 
 @pytest.mark.parametrize("name", ["a", "_a", ".a", "A/b-c.d_0/", "a>b", "0", "a>b>c/d"])
 def test_names_that_tensorflow_takes(name: str) -> None:
-    """Node names that TensorFlow accepts are accepted (row S3)."""
+    """Node names that TensorFlow accepts are accepted (clause S3)."""
     assert graph_from_graph_def(graph_def(node_def(name, "NoOp")), OPS).has_node(name)
 
 
 def test_extension_may_read_old_nodes_but_not_redefine_them(graph: Graph) -> None:
-    """An extension may read existing nodes, but not define them again (row S3)."""
+    """An extension may read existing nodes, but not define them again (clause S3)."""
     extend_graph(graph, graph_def(identity("y", "old")), OPS)
     assert graph.node("y").inputs == [(graph.node("old"), 0)]
     with pytest.raises(errors.InvalidArgumentError, match="'y' is not unique"):
@@ -250,7 +250,7 @@ def test_extension_may_read_old_nodes_but_not_redefine_them(graph: Graph) -> Non
 def test_an_error_of_any_kind_leaves_the_graph_unchanged(
     graph: Graph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An error of any kind leaves the graph unchanged (row S3)."""
+    """An error of any kind leaves the graph unchanged (clause S3)."""
 
     def interrupted(_: Graph) -> None:
         raise KeyboardInterrupt
@@ -273,20 +273,20 @@ def test_an_error_of_any_kind_leaves_the_graph_unchanged(
     ],
 )
 def test_versions_that_we_must_not_read(versions: dict[str, Any], words: str) -> None:
-    """GraphDefs that require a newer consumer or forbid this one are refused (row S3)."""
+    """GraphDefs that require a newer consumer or forbid this one are refused (clause S3)."""
     message = proto.GraphDef(versions=versions)
     with pytest.raises(errors.InvalidArgumentError, match=words):
         graph_from_graph_def(message, OPS)
 
 
 def test_the_newest_version_that_we_know_is_read() -> None:
-    """A GraphDef of the newest supported version is accepted (row S3)."""
+    """A GraphDef of the newest supported version is accepted (clause S3)."""
     message = proto.GraphDef(versions={"min_consumer": PRODUCER_VERSION})
     assert len(graph_from_graph_def(message, OPS)) == 0
 
 
 def test_an_op_that_was_removed_is_unimplemented() -> None:
-    """An op that was removed before the GraphDef's version is unimplemented (row S3)."""
+    """An op that was removed before the GraphDef's version is unimplemented (clause S3)."""
     node = node_def("y", "BatchNormWithGlobalNormalization")
     with pytest.raises(
         errors.UnimplementedError, match="not available in GraphDef version 2000"
@@ -296,7 +296,7 @@ def test_an_op_that_was_removed_is_unimplemented() -> None:
 
 
 def test_a_function_cannot_have_the_name_of_an_op() -> None:
-    """A library function with the name of an op is refused (row E10)."""
+    """A library function with the name of an op is refused (clause E10)."""
     message = graph_def(functions=[function_def("Identity", {}, {})])
     with pytest.raises(
         errors.InvalidArgumentError, match="an op with the same name already exists"
@@ -312,7 +312,7 @@ def test_a_long_chain_is_imported_and_exported() -> None:
 
 
 def test_node_with_many_consumers_is_handled_in_linear_time() -> None:
-    """Withdrawing many consumers of a node takes linear time (row S3)."""
+    """Withdrawing many consumers of a node takes linear time (clause S3)."""
     fans = [identity(f"n{i}", "x") for i in range(10_000)]
     sink = node_def("all", "NoOp", *(f"^n{i}" for i in range(10_000)))
     graph = graph_from_graph_def(graph_def(X), OPS)

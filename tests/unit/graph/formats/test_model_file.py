@@ -1,4 +1,4 @@
-"""GraphDef, MetaGraphDef and SavedModel files are read in any encoding (row G2)."""
+"""GraphDef, MetaGraphDef and SavedModel files are read in any encoding (clause G2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shapes are inferred through the bodies of called functions (row G5)."""
+"""Shapes are inferred through the bodies of called functions (clause G5)."""
 
 from __future__ import annotations
 

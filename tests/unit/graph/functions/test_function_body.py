@@ -1,4 +1,4 @@
-"""Functions instantiated as graphs (row E10)."""
+"""Functions instantiated as graphs (clause E10)."""
 
 from __future__ import annotations
 

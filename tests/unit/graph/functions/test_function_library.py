@@ -1,4 +1,4 @@
-"""The functions of a graph (rows G1, E10)."""
+"""The functions of a graph (clauses G1, E10)."""
 
 from __future__ import annotations
 

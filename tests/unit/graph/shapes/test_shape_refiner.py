@@ -1,4 +1,4 @@
-"""`tensor.shape` is inferred before a graph runs (row G5)."""
+"""`tensor.shape` is inferred before a graph runs (clause G5)."""
 
 from __future__ import annotations
 

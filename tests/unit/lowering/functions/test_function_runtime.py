@@ -1,4 +1,4 @@
-"""Functions are instantiated once per set of attrs, up to a maximum depth (row E10)."""
+"""Functions are instantiated once per set of attrs, up to a maximum depth (clause E10)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Partition: one graph per device, sends and receives, control loops (row P3)."""
+"""Partition: one graph per device, sends and receives, control loops (clause P3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nodes that no step needs must be placeable, unless `place_pruned_graph` is set (row S4)."""
+"""Nodes that no step needs must be placeable, unless `place_pruned_graph` is set (clause S4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Colocation groups: nodes that must be on one device (row P1)."""
+"""Colocation groups: nodes that must be on one device (clause P1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory types: values in host memory, and copies between memories (row P2)."""
+"""Memory types: values in host memory, and copies between memories (clause P2)."""
 
 from __future__ import annotations
 

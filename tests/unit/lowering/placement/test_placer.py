@@ -1,4 +1,4 @@
-"""The placer: requests, colocation, kernels, preferences, reasons (row P1)."""
+"""The placer: requests, colocation, kernels, preferences, reasons (clause P1)."""
 
 from __future__ import annotations
 

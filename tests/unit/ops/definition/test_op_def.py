@@ -150,7 +150,7 @@ def test_type_error_names_op_attr_and_expected_type(kind: str, value: Any) -> No
     ],
 )
 def test_wrong_attrs_are_refused(changes: dict[str, Any], message: str) -> None:
-    """Attrs of the wrong type are refused (row S3)."""
+    """Attrs of the wrong type are refused (clause S3)."""
     attrs = {**op("Conv2D").canonical_attrs(CONV), **changes}
     with pytest.raises(InvalidArgumentError, match=re.escape(message)):
         op("Conv2D").check_attrs(attrs)

@@ -1,4 +1,4 @@
-"""One Python function for each op, created from its definition (row G4)."""
+"""One Python function for each op, created from its definition (clause G4)."""
 
 from __future__ import annotations
 

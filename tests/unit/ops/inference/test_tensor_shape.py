@@ -1,4 +1,4 @@
-"""`TensorShape`: partially known shapes are combined and compared (row G5)."""
+"""`TensorShape`: partially known shapes are combined and compared (clause G5)."""
 
 from __future__ import annotations
 

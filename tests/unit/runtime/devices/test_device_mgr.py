@@ -1,4 +1,4 @@
-"""The devices of a session (rows S1, S10)."""
+"""The devices of a session (clauses S1, S10)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Declaring kernels and binding them to nodes (row E11)."""
+"""Declaring kernels and binding them to nodes (clause E11)."""
 
 from __future__ import annotations
 

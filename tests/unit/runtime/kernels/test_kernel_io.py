@@ -1,4 +1,4 @@
-"""Kernel inputs, outputs and exceptions (rows E6, S12)."""
+"""Kernel inputs, outputs and exceptions (clauses E6, S12)."""
 
 from __future__ import annotations
 

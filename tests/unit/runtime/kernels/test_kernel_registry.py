@@ -1,4 +1,4 @@
-"""The registry selects a kernel and gives the reasons (row E11)."""
+"""The registry selects a kernel and gives the reasons (clause E11)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stateful kernels of a session (row E11)."""
+"""Stateful kernels of a session (clause E11)."""
 
 from __future__ import annotations
 

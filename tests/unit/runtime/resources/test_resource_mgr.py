@@ -1,4 +1,4 @@
-"""Resources by container and name (row S10)."""
+"""Resources by container and name (clause S10)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""References, handles and variables (row S10)."""
+"""References, handles and variables (clause S10)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arguments and results of a run (row E2)."""
+"""Arguments and results of a run (clause E2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cancellation of steps and sessions (row E13)."""
+"""Cancellation of steps and sessions (clause E13)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statistics of the nodes of a step (row E12)."""
+"""Statistics of the nodes of a step (clause E12)."""
 
 from __future__ import annotations
 

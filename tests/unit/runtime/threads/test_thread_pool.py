@@ -1,4 +1,4 @@
-"""The event loop of a step and the threads of kernels (rows S2, E5)."""
+"""The event loop of a step and the threads of kernels (clauses S2, E5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cost graph of a step (row S6)."""
+"""The cost graph of a step (clause S6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Callables: a signature without look-ups (row S7)."""
+"""Callables: a signature without look-ups (clause S7)."""
 
 from __future__ import annotations
 

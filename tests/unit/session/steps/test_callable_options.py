@@ -1,4 +1,4 @@
-"""Callables from `CallableOptions` (row S7)."""
+"""Callables from `CallableOptions` (clause S7)."""
 
 from __future__ import annotations
 

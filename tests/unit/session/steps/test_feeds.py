@@ -1,4 +1,4 @@
-"""Feeds (row S6): checked against the graph, never copied, never written to."""
+"""Feeds (clause S6): checked against the graph, never copied, never written to."""
 
 from __future__ import annotations
 

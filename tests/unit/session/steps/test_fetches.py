@@ -1,4 +1,4 @@
-"""Fetch structures (row S6); the expected values are those of `tf.compat.v1.Session.run`."""
+"""Fetch structures (clause S6); the expected values are those of `tf.compat.v1.Session.run`."""
 
 from __future__ import annotations
 

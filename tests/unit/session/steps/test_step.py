@@ -1,4 +1,4 @@
-"""One step: results, memory, options and metadata (rows S6, E8, E12, E13)."""
+"""One step: results, memory, options and metadata (clauses S6, E8, E12, E13)."""
 
 from __future__ import annotations
 

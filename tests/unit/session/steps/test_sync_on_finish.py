@@ -1,4 +1,4 @@
-"""A step ends when its devices have finished their work (`sync_on_finish`, row E8)."""
+"""A step ends when its devices have finished their work (`sync_on_finish`, clause E8)."""
 
 from __future__ import annotations
 

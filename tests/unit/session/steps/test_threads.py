@@ -1,4 +1,4 @@
-"""A session shared by threads, also while it is extended (rows S3, S5, S6)."""
+"""A session shared by threads, also while it is extended (clauses S3, S5, S6)."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def pool_config(threads: int) -> Any:
 
 
 def test_dataset_graph_may_hold_a_dead_generator_handle() -> None:
-    """A serialized dataset may hold the handle of a generator that no longer exists (row S3)."""
+    """A serialized dataset may hold the handle of a generator that no longer exists (clause S3)."""
     message = proto.TensorProto(dtype=graphmill.as_dtype("resource").enum)  # type: ignore[arg-type]
     message.resource_handle_val.add(name="SeedGenerator_0", container="localhost")
     graph = graphmill.Graph()
