@@ -67,7 +67,7 @@ def requested_executor(node: Node) -> str:
     Such a call is neither inlined nor compiled, because a part of its caller would run otherwise.
     """
     value = node.attrs.get(_EXECUTOR_ATTR, "") if node.op_def.calls else ""
-    return value.decode() if isinstance(value, bytes) else str(value)
+    return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else str(value)
 
 
 def called_functions(node: Node, library: FunctionLibrary | None = None) -> list[FuncAttr]:

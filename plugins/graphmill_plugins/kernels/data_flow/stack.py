@@ -15,6 +15,8 @@ from graphmill.spi import Ref, ResourceHandle, kernel
 from graphmill_plugins.kernels._strings import string_array
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from graphmill.spi import OpKernelConstruction, OpKernelContext, Value
 
 _STATE = ("state",)
@@ -143,9 +145,14 @@ class StackPushKernel:
 
 
 @kernel("StackPop", "StackPopV2", stateful=True, effects=_STATE)
-def stack_pop(ctx: OpKernelContext, handle: Any) -> Value:
+def stack_pop(ctx: OpKernelContext, handle: Any, elem_type: np.dtype[Any]) -> Value:
     """Pop a tensor from a stack, without a copy."""
-    return stack_of(ctx, handle).pop()
+    stack = stack_of(ctx, handle)
+    if stack.dtype.as_numpy_dtype != elem_type:
+        raise errors.InvalidArgumentError(
+            f"Must have type {stack.dtype.name} but got {dtypes.as_dtype(elem_type).name}"
+        )
+    return stack.pop()
 
 
 @kernel("StackClose", "StackCloseV2", stateful=True, effects=_STATE)

@@ -73,6 +73,13 @@ class LookupTable:
                 f"{dtypes.as_dtype(keys.dtype).name}"
             )
 
+    def _check_values(self, values: Value) -> None:
+        if values.dtype != self.value_dtype.as_numpy_dtype:
+            raise errors.InvalidArgumentError(
+                f"table {self.name!r} has values of {self.value_dtype.name}, got "
+                f"{dtypes.as_dtype(values.dtype).name}"
+            )
+
     def outer_shape(self, keys: Value) -> tuple[int, ...]:
         """Return the shape of a tensor of keys, without the axes of a key."""
         shape: tuple[int, ...] = keys.shape
@@ -84,11 +91,7 @@ class LookupTable:
         Raises:
             InvalidArgumentError: the dtype is wrong, or there is not one value per key.
         """
-        if values.dtype != self.value_dtype.as_numpy_dtype:
-            raise errors.InvalidArgumentError(
-                f"table {self.name!r} has values of {self.value_dtype.name}, got "
-                f"{dtypes.as_dtype(values.dtype).name}"
-            )
+        self._check_values(values)
         if values.shape != shape + self.value_shape:
             raise errors.InvalidArgumentError(
                 f"Expected shape {list(shape + self.value_shape)} for values, got "
@@ -102,6 +105,7 @@ class LookupTable:
     def find(self, keys: Value, default: Value) -> Value:
         """Return the values of `keys`; for missing keys the default, or one of them per key."""
         self._check_keys(keys)
+        self._check_values(default)
         shape = self.outer_shape(keys) + self.value_shape
         if default.shape not in (self.value_shape, shape):
             raise errors.InvalidArgumentError(

@@ -179,9 +179,18 @@ def lookup_table_import(
     dynamic_shape=True,
     effects=_STATE,
 )
-def lookup_table_export(ctx: OpKernelContext, table_handle: Any) -> tuple[Value, Value]:
+def lookup_table_export(
+    ctx: OpKernelContext, table_handle: Any, Tkeys: np.dtype[Any], Tvalues: np.dtype[Any]
+) -> tuple[Value, Value]:
     """Return all keys and all values."""
-    return table_of(ctx, table_handle).export()
+    table = table_of(ctx, table_handle)
+    types = table.key_dtype.as_numpy_dtype, table.value_dtype.as_numpy_dtype
+    if types != (Tkeys, Tvalues):
+        raise errors.InvalidArgumentError(
+            f"table {table.name!r} has keys of {table.key_dtype.name} and values of "
+            f"{table.value_dtype.name}; the node's outputs are of {Tkeys} and {Tvalues}"
+        )
+    return table.export()
 
 
 @kernel("LookupTableSize", "LookupTableSizeV2", stateful=True, host=True, effects=_STATE)

@@ -151,6 +151,10 @@ def ragged_tensor_to_variant_gradient(
     Tvalues: np.dtype[Any],
 ) -> Value:
     """Return the gradient of the dense values from the gradients of their variants."""
+    if dense_values_shape.ndim != 1:
+        raise InvalidArgumentError(
+            f"dense_values_shape must be a vector, got shape {list(dense_values_shape.shape)}"
+        )
     shape = tuple(dense_values_shape.tolist())
     if min(shape, default=0) < 0:
         raise InvalidArgumentError(f"Dimension {min(shape)} must be >= 0, got {list(shape)}")

@@ -81,6 +81,13 @@ class VarHandlesKernel:
 
     def __init__(self, construction: OpKernelConstruction) -> None:
         attrs = construction.attrs
+        lists = ("containers", "shared_names", "dtypes", "shapes")
+        lengths = {name: len(attrs[name]) for name in lists}
+        if set(lengths.values()) != {attrs["N"]}:
+            raise errors.InvalidArgumentError(
+                f"_VarHandlesOp has N={attrs['N']} outputs, which do not fit the lengths of its "
+                f"attrs: {lengths}"
+            )
         self._finders = [
             _HandleMaker(*row)
             for row in zip(

@@ -141,7 +141,7 @@ class Range(Dataset):
     Semantics: tensorflow/core/kernels/data/range_dataset_op.cc.
 
     Raises:
-        InvalidArgumentError: the step is zero.
+        InvalidArgumentError: the step is zero, or the elements cannot be numbers.
     """
 
     is_indexed = True
@@ -149,6 +149,8 @@ class Range(Dataset):
     def __init__(self, start: int, stop: int, step: int, dtype: DType) -> None:
         if step == 0:
             raise InvalidArgumentError("step must be a non-zero integer.")
+        if not (dtype.is_integer or dtype.is_floating):
+            raise InvalidArgumentError(f"Unsupported data type: {dtype.name}")
         super().__init__((dtype,), ((),))
         self._range = range(start, stop, step)
 
