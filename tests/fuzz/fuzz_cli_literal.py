@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
+from typed_errors import typed_errors
 
-from graphmill import errors
 from graphmill.cli.input import input_args, literals
 
 
@@ -30,9 +29,9 @@ def fuzz(data: bytes) -> None:
         input_args.parse_examples,
     )
     for parse in parsers:
-        with contextlib.suppress(errors.OpError):
+        with typed_errors():
             input_args.unique(parse(text))
-    with contextlib.suppress(errors.OpError):
+    with typed_errors():
         literals.evaluate(text)
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 from functools import cache
 from typing import Any
 
 import numpy as np
+from typed_errors import typed_errors
 
 import graphmill
-from graphmill import errors, ops, proto
+from graphmill import ops, proto
 
 
 def seeds() -> list[bytes]:
@@ -44,11 +44,22 @@ def _session() -> tuple[graphmill.Session, Any, list[Any]]:
     return graphmill.Session(graph=graph, config=config), text, [outputs, decoded]
 
 
+def read_message(data: bytes) -> proto.Example:
+    """Return the Example in a seed; a SequenceExample begins with the same message."""
+    return proto.Example.FromString(data)
+
+
+def write_message(message: proto.Example, data: bytes) -> bytes:
+    """Return an Example as input."""
+    del data
+    return message.SerializeToString()
+
+
 def fuzz(data: bytes) -> None:
     """Parse the bytes with each op."""
     session, text, fetches = _session()
     for fetch in fetches:
-        with contextlib.suppress(errors.OpError):
+        with typed_errors():
             session.run(fetch, {text: np.array(data, object)})
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
+from functools import cache
 from pathlib import Path
 
+from case_seeds import case_seeds
+from typed_errors import typed_errors
+
 import graphmill
-from graphmill import errors, proto
+from graphmill import proto
 
 _DATA = Path(__file__).parents[1] / "data" / "v1_gradients"
 _CONFIG = {
-    "operation_timeout_in_ms": 2_000,
+    "operation_timeout_in_ms": 200,
     "graphmill": {
         "jit": "off",
         "memory_budget_bytes": 1 << 24,
@@ -20,8 +23,9 @@ _CONFIG = {
 _MAX_FETCHES = 3
 
 
+@cache
 def seeds() -> list[bytes]:
-    """Return graphs with control flow, and one of a few nodes with a function."""
+    """Return graphs with control flow, functions, lists and variables."""
     graph = graphmill.Graph()
     with graph.as_default():
         x = graph.constant([[1.0, 2.0], [3.0, 4.0]], name="x")
@@ -38,20 +42,32 @@ def seeds() -> list[bytes]:
     call.attr["Tin"].list.type.append(1)
     call.attr["Tout"].list.type.append(1)
     call.attr["f"].func.name = "f"
-    stored = [path.read_bytes() for path in sorted(_DATA.glob("*.pb"))[:2]]
-    return [small.SerializeToString(), *stored]
+    stored = (_DATA / "cond_in_loop.pb").read_bytes()
+    cases = case_seeds("control_flow", "functional", "tensor_list", "state")
+    return [small.SerializeToString(), stored, *cases]
+
+
+def read_message(data: bytes) -> proto.GraphDef:
+    """Return the graph in a seed."""
+    return proto.GraphDef.FromString(data)
+
+
+def write_message(message: proto.GraphDef, data: bytes) -> bytes:
+    """Return a graph as input."""
+    del data
+    return message.SerializeToString()
 
 
 def fuzz(data: bytes) -> None:
     """Parse a graph and run its last nodes."""
     with (
-        contextlib.suppress(errors.OpError),
+        typed_errors(),
         graphmill.Session(graph=data, config=_CONFIG) as session,
     ):
         names = [node.name for node in session.graph.nodes][-_MAX_FETCHES:]
         for name in names:
-            with contextlib.suppress(errors.OpError):
-                session.run(name, options=proto.RunOptions(timeout_in_ms=1_000))
+            with typed_errors():
+                session.run(name)
 
 
 if __name__ == "__main__":

@@ -5,13 +5,14 @@ The first byte chooses the method. Requests that wait for other tasks by design 
 
 from __future__ import annotations
 
-import contextlib
 from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
+from typed_errors import typed_errors
+
 import graphmill
-from graphmill import errors, proto
+from graphmill import proto
 from graphmill.spi.cluster import DeviceMgr, create_devices
 from graphmill_plugins.distributed.worker.service import WorkerService
 
@@ -60,13 +61,23 @@ def _behaviours() -> dict[str, Any]:
     return WorkerService(host, devices, server).behaviours()
 
 
+def read_message(data: bytes) -> Any:
+    """Return the request in a seed."""
+    return getattr(proto, f"{_METHODS[data[0]]}Request").FromString(data[1:])
+
+
+def write_message(message: Any, data: bytes) -> bytes:
+    """Return a request to the method of a seed as input."""
+    return data[:1] + message.SerializeToString()
+
+
 def fuzz(data: bytes) -> None:
     """Call a method."""
     if not data:
         return
     call = SimpleNamespace(code=0, fields=None, on_end=lambda callback: True)
     method = _METHODS[data[0] % len(_METHODS)]
-    with contextlib.suppress(errors.OpError):
+    with typed_errors():
         _behaviours()[method](data[1:], call)
 
 

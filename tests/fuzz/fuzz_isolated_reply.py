@@ -5,7 +5,6 @@ The first byte chooses the kind of the reply; then come the region of its tensor
 
 from __future__ import annotations
 
-import contextlib
 import os
 import struct
 from functools import cache
@@ -13,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from google.protobuf.message import DecodeError
+from typed_errors import typed_errors
 
 from graphmill import errors, proto
 from graphmill.cli.model.summary import signatures_of
@@ -77,7 +77,7 @@ def fuzz(data: bytes) -> None:
     """Read a reply as the program does."""
     kind, place, payload = data[:1], data[1:17].ljust(16, b"\0"), data[17:]
     region = MemoryRegion(*_REGION.unpack(place))
-    with contextlib.suppress(errors.OpError, DecodeError, EndOfStreamError):
+    with typed_errors(DecodeError, EndOfStreamError):
         if kind == b"\x00":
             tensors = proto.RunStepResponse.FromString(payload).tensor
             small = [region if _is_empty(named) else MemoryRegion(0, 0) for named in tensors]

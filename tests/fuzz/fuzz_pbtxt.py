@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-
 from google.protobuf import text_format
+from typed_errors import typed_errors
 
 import graphmill
-from graphmill import errors
+from graphmill import proto
+from graphmill.graph.formats.model_file import load_graph
 
 
 def seeds() -> list[bytes]:
@@ -20,10 +20,23 @@ def seeds() -> list[bytes]:
     return [text_format.MessageToString(graph.as_graph_def()).encode()]
 
 
+def read_message(data: bytes) -> proto.GraphDef:
+    """Return the graph in a seed."""
+    return text_format.Parse(data, proto.GraphDef())
+
+
+def write_message(message: proto.GraphDef, data: bytes) -> bytes:
+    """Return a graph as input."""
+    del data
+    return text_format.MessageToString(message).encode()
+
+
 def fuzz(data: bytes) -> None:
-    """Read the text as a model."""
-    with contextlib.suppress(errors.OpError), graphmill.Session(graph=data) as session:
-        session.graph.as_graph_def()
+    """Read the text as the file of a model."""
+    with typed_errors():
+        graph = load_graph(data).graph_def
+        with graphmill.Session(graph=graph, trust=False) as session:
+            session.graph.as_graph_def()
 
 
 if __name__ == "__main__":

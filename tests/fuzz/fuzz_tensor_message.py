@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-
 import numpy as np
 from google.protobuf.message import DecodeError
+from typed_errors import typed_errors
 
-from graphmill import errors, proto
+from graphmill import proto
 from graphmill.spi.compilers import default_host
 from graphmill.spi.protos import numpy_to_tensor_proto
 from graphmill_plugins._server.tensors import decode_tensor
@@ -43,6 +42,17 @@ def _variants() -> list[proto.TensorProto]:
     return [nested, content, *empty]
 
 
+def read_message(data: bytes) -> proto.TensorProto:
+    """Return the tensor in a seed."""
+    return proto.TensorProto.FromString(data)
+
+
+def write_message(message: proto.TensorProto, data: bytes) -> bytes:
+    """Return a tensor as input."""
+    del data
+    return message.SerializeToString()
+
+
 def fuzz(data: bytes) -> None:
     """Decode the bytes as a message, and the message as a value."""
     try:
@@ -52,7 +62,7 @@ def fuzz(data: bytes) -> None:
     size = np.prod([float(max(dim.size, 0)) for dim in message.tensor_shape.dim], initial=1.0)
     if size > 1 << 22:  # one value may stand for as many as a message can have
         return
-    with contextlib.suppress(errors.OpError):
+    with typed_errors():
         decode_tensor(message, default_host().variants)
 
 

@@ -5,9 +5,9 @@
     python tests/fuzz/fuzz_graph_def.py -max_total_time=60  atheris with options of libFuzzer
 
 Atheris has to instrument graphmill while it is imported, so it runs in a new interpreter that
-starts with this module. The result of an input is a value or an `OpError`; every other exception is
-a finding, and so is an input that takes long. Findings are written to `corpus/NAME`, and the run
-goes on.
+starts with this module. The result of an input is a value or an `OpError`. Every other exception is
+a finding, and so are an `InternalError` and an input that takes long. Findings are written to
+`corpus/NAME`, and the run goes on.
 """
 
 from __future__ import annotations
@@ -53,15 +53,46 @@ def words_of(target: str) -> list[bytes]:
     ]
 
 
+def inputs_of(target: ModuleType | Any, name: str, runs: int, seed: int) -> Iterator[bytes]:
+    """Yield `runs` inputs for a target: its seeds, then seeds with mutations.
+
+    Half of the inputs of a target that reads messages have changed fields, the others changed
+    bytes.
+    """
+    seeds, words = target.seeds(), words_of(name)
+    if not hasattr(target, "read_message"):
+        yield from mutated(seeds, words, runs, seed)
+        return
+    changed = changed_messages(target, seeds, words, seed)
+    for number, data in enumerate(mutated(seeds, words, runs, seed)):
+        yield next(changed) if number >= min(len(seeds), runs // 2) and number % 2 else data
+
+
+def changed_messages(
+    target: ModuleType | Any, seeds: Sequence[bytes], words: Sequence[bytes], seed: int
+) -> Iterator[bytes]:
+    """Yield inputs with changed fields for a target that reads messages, without end."""
+    rng = random.Random(seed)
+    pairs = [(target.read_message(data), data) for data in seeds]
+    pairs = [(message, data) for message, data in pairs if message is not None]
+    mutator = load_module("message_mutator").MessageMutator(
+        [message for message, _ in pairs], words, rng
+    )
+    while True:
+        index = rng.randrange(len(pairs))
+        yield target.write_message(mutator.mutated(index), pairs[index][1])
+
+
 def mutated(
     seeds: Sequence[bytes], words: Sequence[bytes], runs: int, seed: int
 ) -> Iterator[bytes]:
-    """Yield `runs` inputs: the seeds, then seeds with one to eight mutations."""
+    """Yield `runs` inputs: seeds, then seeds with one to eight mutations of their bytes."""
     rng = random.Random(seed)
-    yield from seeds[:runs]
-    for _ in range(runs - len(seeds)):
+    unchanged = seeds[: runs // 2]
+    yield from unchanged
+    for _ in range(runs - len(unchanged)):
         data = bytearray(rng.choice(seeds))
-        for _ in range(rng.randint(1, 8)):
+        for _ in range(rng.choice((1, 1, 2, 4, 8))):
             _damage(data, seeds, words, rng)
         yield bytes(data[:MAX_INPUT_BYTES])
 
@@ -95,7 +126,7 @@ class Findings:
 
     Attributes:
         inputs: how many inputs the target had.
-        causes: the distinct causes of failures.
+        causes: the distinct places of failures.
     """
 
     def __init__(self, fuzz: Callable[[bytes], None], name: str, label: str) -> None:
@@ -109,9 +140,10 @@ class Findings:
         """Call the target with an input."""
         self.inputs += 1
         cause = fault_of(self._fuzz, data)
-        if not cause or cause in self.causes:
+        place = cause.partition(": ")[0]
+        if not cause or place in self.causes:
             return
-        self.causes.add(cause)
+        self.causes.add(place)
         folder = CORPUS / self._name
         folder.mkdir(parents=True, exist_ok=True)
         (folder / f"find_{self._label}_{len(self.causes)}.bin").write_bytes(data)
@@ -132,7 +164,7 @@ def main(target: ModuleType | Any) -> None:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     findings = Findings(target.fuzz, name, str(options.seed))
-    for data in mutated(target.seeds(), words_of(name), options.runs, options.seed):
+    for data in inputs_of(target, name, options.runs, options.seed):
         findings.try_input(data)
     findings.report()
     sys.exit(1 if findings.causes else 0)
@@ -195,9 +227,14 @@ def libfuzzer_options(name: str, seeds: Sequence[bytes]) -> list[str]:
 
 def load_target(name: str) -> ModuleType:
     """Import the module of a target by its name."""
-    spec = importlib.util.spec_from_file_location(f"fuzz_{name}", HERE / f"fuzz_{name}.py")
+    return load_module(f"fuzz_{name}")
+
+
+def load_module(name: str) -> ModuleType:
+    """Import a module of this folder by its name."""
+    spec = importlib.util.spec_from_file_location(name, HERE / f"{name}.py")
     if spec is None or spec.loader is None:
-        sys.exit(f"there is no target {name!r}")
+        sys.exit(f"there is no module {name!r} in {HERE}")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -209,8 +246,11 @@ def fault_of(fuzz: Callable[[bytes], None], data: bytes) -> str:
     try:
         fuzz(data)
     except Exception as error:  # noqa: BLE001 - any exception is a find
-        frame = traceback.extract_tb(error.__traceback__)[-1]
-        return f"{type(error).__name__} at {frame.filename}:{frame.lineno}: {error!s:.200}"
+        origin: BaseException = error
+        while origin.__cause__ is not None:  # an `InternalError` names what failed in a kernel
+            origin = origin.__cause__
+        frame = traceback.extract_tb(origin.__traceback__)[-1]
+        return f"{type(origin).__name__} at {frame.filename}:{frame.lineno}: {error!s:.200}"
     seconds = time.process_time() - begin
     return f"took {seconds:.0f} s" if seconds > SLOW_S else ""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import sys
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))  # where the modules of targets are found that started as scripts
 TARGETS = sorted(path.stem.removeprefix("fuzz_") for path in HERE.glob("fuzz_*.py"))
 FINDS = sorted(path for path in (HERE / "corpus").rglob("*") if path.is_file())
 LIBRARIES = {"image": "PIL", "grpc_message": "grpc"}
@@ -43,9 +45,7 @@ def module(name: str) -> ModuleType:
 def test_mutated_inputs_give_results_or_typed_errors(name: str) -> None:
     skip_without_library(name)
     target, harness = module(f"fuzz_{name}"), module("harness")
-    inputs = harness.mutated(
-        target.seeds(), harness.words_of(name), RUNS.get(name, DEFAULT_RUNS), seed=1
-    )
+    inputs = harness.inputs_of(target, name, RUNS.get(name, DEFAULT_RUNS), seed=1)
     faults = {harness.fault_of(target.fuzz, data) for data in inputs}
     assert faults - {""} == set()
 
