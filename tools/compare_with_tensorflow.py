@@ -17,7 +17,7 @@ import _checkout
 
 from graphmill.testing.case import FOLDER, Case, load_cases
 from graphmill.testing.compare import difference
-from graphmill.testing.golden import Answer, read_answers
+from graphmill.testing.golden import CaseResult, read_results
 from graphmill.testing.runners import backends
 from graphmill.testing.runners.kernel_runner import NoKernelError, NotApplicableError
 
@@ -54,7 +54,7 @@ def main() -> int:
 
 
 def compare(
-    case: Case, expected: Answer | None, runner: backends.Runner, backend: str
+    case: Case, expected: CaseResult | None, runner: backends.Runner, backend: str
 ) -> tuple[str, str]:
     if expected is None:
         return "without a stored answer", ""
@@ -83,9 +83,9 @@ def _live():
     return tensorflow_oracle.ask
 
 
-def _stored(case: Case) -> Answer | None:
-    stored = read_answers(FOLDER / "results" / f"{case.stem}.npz").get(case.id)
-    return stored.answer if stored and stored.digest == case.digest else None
+def _stored(case: Case) -> CaseResult | None:
+    stored = read_results(FOLDER / "results" / f"{case.stem}.npz").get(case.id)
+    return stored.result if stored and stored.digest == case.digest else None
 
 
 if __name__ == "__main__":

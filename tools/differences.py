@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from graphmill.testing.case import load_cases
-from graphmill.testing.golden import stored_answers
+from graphmill.testing.golden import stored_results
 from graphmill.testing.runners.kernel_runner import NotApplicableError
 from graphmill.testing.runners.session_runner import SessionRunner
 
 if TYPE_CHECKING:
     from graphmill.plugin.host import Host
-    from graphmill.testing.golden import Answer
+    from graphmill.testing.golden import CaseResult
 
 PAGE = Path(__file__).parents[1] / "docs" / "explanation" / "differences.md"
 HEAD = """\
@@ -250,7 +250,7 @@ def page(host: Host) -> str:
     return "".join(
         [
             HEAD,
-            *other_answers(host),
+            *other_results(host),
             SKIPPED,
             *compiled(),
             MISSING,
@@ -261,14 +261,14 @@ def page(host: Host) -> str:
     )
 
 
-def other_answers(host: Host) -> list[str]:
+def other_results(host: Host) -> list[str]:
     """Return a table row for each group of cases that differ for the same reason."""
     runner = SessionRunner(host)
     ops: dict[tuple[str, str, str], set[str]] = defaultdict(set)
     for case in load_cases():
         if not case.differs:
             continue
-        theirs = stored_answers(case.stem)[case.id].answer
+        theirs = stored_results(case.stem)[case.id].result
         try:
             ours = runner.run(case)
         except NotApplicableError:
@@ -313,9 +313,9 @@ def missing(host: Host) -> list[str]:
     ]
 
 
-def outcome(answer: Answer | NotApplicableError) -> str:
+def outcome(result: CaseResult | NotApplicableError) -> str:
     """Return the error class of a result, or "a value"."""
-    error = getattr(answer, "error", "")
+    error = getattr(result, "error", "")
     return f"`{error}`" if error else "a value"
 
 

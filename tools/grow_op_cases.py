@@ -240,8 +240,8 @@ def ask() -> int:
             continue
         print("BEGIN", case.id, flush=True)
         try:
-            answer = tensorflow_oracle.ask(case)
-            word = "REFUSED" if answer.error else "GOOD"
+            result = tensorflow_oracle.ask(case)
+            word = "REFUSED" if result.error else "GOOD"
         except Exception:  # noqa: BLE001 - an invalid case
             word = "REFUSED"
         print(word, case.id, flush=True)

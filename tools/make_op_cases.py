@@ -19,7 +19,7 @@ import _checkout  # noqa: F401 - puts the checkout on the path
 import numpy as np
 
 from graphmill.testing.case import Case, case_files, load_cases
-from graphmill.testing.golden import Answer, Stored, read_answers, write_answers
+from graphmill.testing.golden import CaseResult, Stored, read_results, write_results
 from graphmill.testing.oracle import tensorflow_oracle
 
 
@@ -36,7 +36,7 @@ def main() -> int:
 def make(stem: str, *, ask_all: bool, check: bool) -> int:
     path = case_files()[0].parent / "results" / f"{stem}.npz"
     cases = load_cases(stems=[stem])
-    old = {} if ask_all else read_answers(path)
+    old = {} if ask_all else read_results(path)
     stale = [c for c in cases if c.id not in old or old[c.id].digest != c.digest]
     removed = set(old) - {c.id for c in cases}
     if check or not (stale or removed):
@@ -49,33 +49,33 @@ def make(stem: str, *, ask_all: bool, check: bool) -> int:
     new = {case.id: old[case.id] for case in cases if case not in stale}
     wrong = 0
     for case in stale:
-        answer = ask(case)
-        wrong += report_error(case, answer.error, answer.message)
-        new[case.id] = Stored(case.digest, reproducible(case, answer))
+        result = ask(case)
+        wrong += report_error(case, result.error, result.message)
+        new[case.id] = Stored(case.digest, reproducible(case, result))
     took = time.perf_counter() - start
     if wrong:
         print(f"{stem}: {wrong} cases do not have the error in their file; nothing written")
         return 1
-    write_answers(path, new, tensorflow_oracle.version())
+    write_results(path, new, tensorflow_oracle.version())
     size = path.stat().st_size
     print(f"{stem}: {len(cases)} cases, {len(stale)} run in {took:.1f} s, {size} bytes")
     return 0
 
 
-def ask(case: Case) -> Answer:
+def ask(case: Case) -> CaseResult:
     try:
         return tensorflow_oracle.ask(case)
     except Exception as error:
         raise SystemExit(f"{case.id}: {type(error).__name__}: {error}") from error
 
 
-def reproducible(case: Case, answer: Answer) -> Answer:
+def reproducible(case: Case, result: CaseResult) -> CaseResult:
     """Replace outputs with undefined content by zeros, so that the file is reproducible."""
     outputs = [
         np.zeros_like(value) if case.compare == "shape" or index in case.unspecified else value
-        for index, value in enumerate(answer.outputs)
+        for index, value in enumerate(result.outputs)
     ]
-    return replace(answer, outputs=tuple(outputs))
+    return replace(result, outputs=tuple(outputs))
 
 
 def report_error(case: Case, error: str, message: str) -> int:

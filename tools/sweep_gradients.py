@@ -28,7 +28,7 @@ from graphmill.ops.definition.effects import effects_of
 from graphmill.ops.definition.op_registry import OpRegistry
 from graphmill.testing.case import Case, load_cases
 from graphmill.testing.case_writer import case_text, table_of
-from graphmill.testing.differential.gradients import judge
+from graphmill.testing.differential.gradients import classify
 from graphmill.testing.generators.op_instances import Sweep, is_swept
 from graphmill.testing.oracle.gradient_results import GradientRequest
 from graphmill.testing.runners.subprocess_runner import (
@@ -36,7 +36,7 @@ from graphmill.testing.runners.subprocess_runner import (
     GRADIENTS,
     HANGS,
     TENSORFLOW_GRADIENTS,
-    AnswerProcess,
+    CaseProcess,
 )
 
 if TYPE_CHECKING:
@@ -61,8 +61,8 @@ def main() -> int:
     counts: Counter[str] = Counter()
     start = time.perf_counter()
     with contextlib.ExitStack() as stack:
-        theirs = stack.enter_context(AnswerProcess(TENSORFLOW_GRADIENTS, python=options.tensorflow))
-        ours = stack.enter_context(AnswerProcess(GRADIENTS, seconds=60))
+        theirs = stack.enter_context(CaseProcess(TENSORFLOW_GRADIENTS, python=options.tensorflow))
+        ours = stack.enter_context(CaseProcess(GRADIENTS, seconds=60))
         out = stack.enter_context(Path(options.out).open("w")) if options.out else None
         for op, cases in sorted(seeds.items()):
             waited = 0
@@ -71,7 +71,7 @@ def main() -> int:
                 waited += expected.error in (HANGS, CRASHED, "DeadlineExceeded")
                 if waited > 2:  # the op waits for other nodes, or crashes TensorFlow
                     break
-                outcome, difference = judge(text, expected, ours.ask, strict=options.strict)
+                outcome, difference = classify(text, expected, ours.ask, strict=options.strict)
                 counts[outcome] += 1
                 if outcome != "differ":
                     continue

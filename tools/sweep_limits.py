@@ -235,18 +235,18 @@ def _forward(stream: Any, lines: queue.Queue[str]) -> None:
 
 def child() -> int:
     """Run instances that are read from the standard input."""
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # the output of kernels must not mix with the answers
+    results = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # the output of kernels must not mix with the results
     cases = {case.id: case for case in load_cases()}
     for name in ("scipy.special", "scipy.stats.qmc", "jax.numpy"):  # imports are not what is timed
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
     run_instance(next(iter(cases.values())), None)
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
-    print("ready", file=answers, flush=True)
+    print("ready", file=results, flush=True)
     for line in sys.stdin:
         name, change = json.loads(line)
-        print(json.dumps(run_instance(cases[name], change)), file=answers, flush=True)
+        print(json.dumps(run_instance(cases[name], change)), file=results, flush=True)
     return 0
 
 

@@ -24,9 +24,9 @@ import _checkout  # noqa: F401 - puts the checkout on the path
 
 from graphmill.ops.definition.op_registry import OpRegistry
 from graphmill.testing.case import Case, load_cases
-from graphmill.testing.differential.op_instances import judge
+from graphmill.testing.differential.op_instances import classify
 from graphmill.testing.generators.op_instances import Sweep, is_swept
-from graphmill.testing.runners.subprocess_runner import HANGS, AnswerProcess
+from graphmill.testing.runners.subprocess_runner import HANGS, CaseProcess
 
 
 def main() -> int:
@@ -44,9 +44,9 @@ def main() -> int:
     counts: Counter[str] = Counter()
     start = time.perf_counter()
     with contextlib.ExitStack() as stack:
-        theirs = stack.enter_context(AnswerProcess("tensorflow", python=options.tensorflow))
+        theirs = stack.enter_context(CaseProcess("tensorflow", python=options.tensorflow))
         ours = {
-            name: stack.enter_context(AnswerProcess(name)) for name in options.backends.split(",")
+            name: stack.enter_context(CaseProcess(name)) for name in options.backends.split(",")
         }
         out = stack.enter_context(Path(options.out).open("w")) if options.out else None
         ops = options.op or sorted(seeds)
@@ -81,7 +81,9 @@ def sweep(op, seeds, options, theirs, ours, counts):
         if hung > 2:  # the op waits for other nodes, so most instances would hang
             return
         for backend, process in ours.items():
-            outcome, difference = judge(text, expected, process.ask, backend, strict=options.strict)
+            outcome, difference = classify(
+                text, expected, process.ask, backend, strict=options.strict
+            )
             counts[outcome] += 1
             if outcome == "differ":
                 yield {

@@ -72,13 +72,30 @@ RENAMED_NAMES: dict[str, dict[str, str]] = {
         "ROWS_ATTRIBUTE": "CLAUSES_ATTRIBUTE",
         "rows": "clauses",
     },
+    "graphmill.testing.differential.gradients": {"judge": "classify"},
+    "graphmill.testing.differential.op_instances": {
+        "judge": "classify",
+        "outcome_without_answer": "outcome_without_result",
+    },
     "graphmill.testing.fakes.chaos_plugin": {"RestlessPlugin": "ChaosPlugin"},
     "graphmill.testing.fakes.strict_device": {
         "BoxedDevice": "StrictDevice",
         "BoxedDeviceFactory": "StrictDeviceFactory",
     },
     "graphmill.testing.fakes.third_party_plugin": {"ForeignPlugin": "ThirdPartyPlugin"},
+    "graphmill.testing.golden": {
+        "Answer": "CaseResult",
+        "read_answers": "read_results",
+        "stored_answers": "stored_results",
+        "write_answers": "write_results",
+    },
     "graphmill.testing.oracle.gradient_results": {"Wish": "GradientRequest"},
+    "graphmill.testing.runners.kernel_runner": {
+        "answer_of": "result_of",
+        "checked_answer": "checked_result",
+    },
+    "graphmill.testing.runners.subprocess_runner": {"AnswerProcess": "CaseProcess"},
+    "graphmill.testing.runners.tier_runner": {"TierAnswer": "TierResult"},
     "graphmill.testing.timeouts": {
         "PATIENCE": "TIMEOUT",
         "no_thread_stays": "no_leaked_threads",

@@ -80,5 +80,5 @@ HUGE = list(parse_cases(Path(__file__).with_name("huge.toml").read_text("utf-8")
 
 @pytest.mark.parametrize("case", HUGE, ids=lambda case: case.id)
 def test_sizes_beyond_all_memory_are_refused_at_once(case, graphmill_host):
-    answer = SessionRunner(graphmill_host).run(case)
-    assert answer.error in {"InvalidArgument", "ResourceExhausted"}, answer.message
+    result = SessionRunner(graphmill_host).run(case)
+    assert result.error in {"InvalidArgument", "ResourceExhausted"}, result.message

@@ -9,7 +9,7 @@ import pytest
 
 from graphmill.ops.definition.op_registry import OpRegistry
 from graphmill.testing.case import FOLDER, RESERVED, case_files, load_cases
-from graphmill.testing.golden import read_answers
+from graphmill.testing.golden import read_results
 from graphmill.testing.oracle.cpu_types import cpu_ops
 from graphmill.testing.tolerances import tolerances
 
@@ -40,18 +40,18 @@ def test_every_case_is_of_an_op_with_a_kernel(graphmill_host):
 
 @pytest.mark.parametrize("path", case_files(), ids=lambda path: path.stem)
 def test_cases_and_golden_results_correspond(path):
-    stored = read_answers(RESULTS / f"{path.stem}.npz")
+    stored = read_results(RESULTS / f"{path.stem}.npz")
     cases = {case.id: case.digest for case in load_cases(stems=[path.stem])}
-    assert cases == {case_id: answer.digest for case_id, answer in stored.items()}, (
+    assert cases == {case_id: result.digest for case_id, result in stored.items()}, (
         "run tools/make_op_cases.py"
     )
 
 
 @pytest.mark.parametrize("path", case_files(), ids=lambda path: path.stem)
 def test_expected_errors_are_those_of_tensorflow(path):
-    stored = read_answers(RESULTS / f"{path.stem}.npz")
+    stored = read_results(RESULTS / f"{path.stem}.npz")
     for case in load_cases(stems=[path.stem]):
-        assert case.differs or stored[case.id].answer.error == case.error, case.id
+        assert case.differs or stored[case.id].result.error == case.error, case.id
 
 
 def test_answers_belong_to_case_files():

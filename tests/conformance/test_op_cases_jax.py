@@ -32,11 +32,11 @@ def runner(make_runner):
 @pytest.mark.parametrize("op", BY_OP)
 def test_kernel_answers_like_tensorflow(op, runner):
     cases = [case for case in BY_OP[op] if "jax" not in case.skip]
-    answers = runner.run_many(cases)
+    results = runner.run_many(cases)
     wrong, skipped = [], []
     for case in cases:
         try:
-            message = verdict(case, lambda one: answers[one.id], "jax")
+            message = verdict(case, lambda one: results[one.id], "jax")
         except NotApplicableError as reason:
             skipped.append(str(reason))
         else:

@@ -19,7 +19,7 @@ from graphmill.ops.inference.tensor_shape import TensorShape
 from graphmill.testing.case import load_cases
 from graphmill.testing.case_graph import node_attrs
 from graphmill.testing.generators.dataflow_graphs import random_graph
-from graphmill.testing.golden import stored_answers
+from graphmill.testing.golden import stored_results
 
 pytestmark = pytest.mark.divided
 
@@ -77,15 +77,15 @@ def problems(case):
         for tree in case.inputs
     ]
     attrs = node_attrs(op_def, types, case.attrs)
-    answer = stored_answers(case.stem)[case.id].answer
+    result = stored_results(case.stem)[case.id].result
     for known in KNOWN:
         try:
             shapes = inferred(op_def, attrs, flat(case.values()), known)
         except errors.InvalidArgumentError as error:
-            if not answer.error:
+            if not result.error:
                 yield f"{case.id} ({known} known): {error}"
             continue
-        for shape, output in zip(shapes, answer.outputs, strict=False):
+        for shape, output in zip(shapes, result.outputs, strict=False):
             if not shape.is_compatible_with(output.shape):
                 yield f"{case.id} ({known} known): {shape} is {output.shape}"
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill.testing.case import Case
-from graphmill.testing.golden import Answer, stored_answers
+from graphmill.testing.golden import CaseResult, stored_results
 from graphmill.testing.runners.kernel_runner import NotApplicableError
 from graphmill.testing.tolerances import BACKEND_FACTOR, Tolerance, tolerance_of
 
 if TYPE_CHECKING:
     from graphmill.testing.case_inputs import Values
 
-Run = Callable[[Case], Answer | NotApplicableError]
+Run = Callable[[Case], CaseResult | NotApplicableError]
 
 _EPS = {
     "float64": 2.0**-52,
@@ -42,17 +42,17 @@ def verdict(case: Case, run: Run, backend: str) -> str:
     """
     if backend in case.skip:
         raise NotApplicableError(case.skip[backend])
-    stored = stored_answers(case.stem).get(case.id)
+    stored = stored_results(case.stem).get(case.id)
     if stored is None or stored.digest != case.digest:
         return "there is no up-to-date stored result; run tools/make_op_cases.py"
-    answer = run(case)
-    if isinstance(answer, NotApplicableError):
-        raise answer
-    return difference(case, stored.answer, answer, backend)
+    result = run(case)
+    if isinstance(result, NotApplicableError):
+        raise result
+    return difference(case, stored.result, result, backend)
 
 
 def difference(
-    case: Case, expected: Answer, actual: Answer, backend: str, *, slack: float = 1.0
+    case: Case, expected: CaseResult, actual: CaseResult, backend: str, *, slack: float = 1.0
 ) -> str:
     """Return how `actual` differs from the expected result; "" if it does not.
 
@@ -68,7 +68,7 @@ def difference(
     if case.differs:
         if actual.error != case.error or not case.expect:
             return _error_difference(case.error, actual)
-        expected = Answer(
+        expected = CaseResult(
             tuple(one.values() for one in case.expect), tuple(one.dtype for one in case.expect)
         )
     if expected.error or actual.error:
@@ -88,16 +88,16 @@ def difference(
     return ""
 
 
-def _error_difference(expected: str, actual: Answer) -> str:
+def _error_difference(expected: str, actual: CaseResult) -> str:
     if expected == actual.error:
         return ""
     outcome = f"{actual.error} ({actual.message})" if actual.error else f"a result {_brief(actual)}"
     return f"expected {expected or 'a result'}, got {outcome}"
 
 
-def _brief(answer: Answer) -> str:
+def _brief(result: CaseResult) -> str:
     return ", ".join(
-        f"{d}{list(v.shape)}" for d, v in zip(answer.dtypes, answer.outputs, strict=True)
+        f"{d}{list(v.shape)}" for d, v in zip(result.dtypes, result.outputs, strict=True)
     )
 
 

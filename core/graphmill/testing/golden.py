@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from graphmill.deprecations import renamed_name
 from graphmill.testing.case import FOLDER
 from graphmill.testing.case_inputs import Values, numpy_dtype
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class CaseResult:
     """The result of a case: values and dtypes, or the error class without "Error"."""
 
     outputs: tuple[Values, ...] = ()
@@ -39,17 +40,17 @@ class Stored:
     """A result with the digest of its case."""
 
     digest: str
-    answer: Answer
+    result: CaseResult
 
 
-def write_answers(path: Path, answers: Mapping[str, Stored], source: str) -> None:
+def write_results(path: Path, results: Mapping[str, Stored], source: str) -> None:
     """Write the results of one case file; `source` names the system that computed them."""
     chunks: list[bytes] = []
     cases: dict[str, Any] = {}
     offset = 0
-    for case_id, stored in sorted(answers.items()):
+    for case_id, stored in sorted(results.items()):
         outputs: list[Any] = []
-        for value, dtype in zip(stored.answer.outputs, stored.answer.dtypes, strict=True):
+        for value, dtype in zip(stored.result.outputs, stored.result.dtypes, strict=True):
             if dtype == "string":
                 outputs.append([dtype, value.shape, _encode_strings(value)])
                 continue
@@ -57,7 +58,7 @@ def write_answers(path: Path, answers: Mapping[str, Stored], source: str) -> Non
             outputs.append([dtype, value.shape, offset])
             chunks.append(content)
             offset += len(content)
-        cases[case_id] = [stored.digest, stored.answer.error, outputs]
+        cases[case_id] = [stored.digest, stored.result.error, outputs]
     index = json.dumps({"source": source, "cases": cases}, separators=(",", ":")).encode()
     path.parent.mkdir(exist_ok=True)
     np.savez_compressed(
@@ -67,7 +68,7 @@ def write_answers(path: Path, answers: Mapping[str, Stored], source: str) -> Non
     )
 
 
-def read_answers(path: Path) -> dict[str, Stored]:
+def read_results(path: Path) -> dict[str, Stored]:
     """Read the results of one case file, by case id; an empty dict if there is no file."""
     if not path.exists():
         return {}
@@ -80,12 +81,12 @@ def read_answers(path: Path) -> dict[str, Stored]:
     }
 
 
-def _unpack(error: str, outputs: Sequence[Any], data: bytes) -> Answer:
+def _unpack(error: str, outputs: Sequence[Any], data: bytes) -> CaseResult:
     values = tuple(
         _decode_strings(where, shape) if dtype == "string" else _slice(data, dtype, shape, where)
         for dtype, shape, where in outputs
     )
-    return Answer(values, tuple(dtype for dtype, _, _ in outputs), error)
+    return CaseResult(values, tuple(dtype for dtype, _, _ in outputs), error)
 
 
 def _slice(data: bytes, dtype: str, shape: Sequence[int], offset: int) -> Values:
@@ -107,6 +108,11 @@ def _decode_strings(texts: Sequence[str], shape: Sequence[int]) -> Values:
 
 
 @functools.cache
-def stored_answers(stem: str) -> dict[str, Stored]:
+def stored_results(stem: str) -> dict[str, Stored]:
     """Read TensorFlow's results for the cases of one file."""
-    return read_answers(FOLDER / "results" / f"{stem}.npz")
+    return read_results(FOLDER / "results" / f"{stem}.npz")
+
+
+def __getattr__(name: str) -> Any:
+    """Resolve old names of this module."""
+    return renamed_name(__name__, name)

@@ -16,7 +16,7 @@ from graphmill import proto
 from graphmill.testing.case import load_cases
 from graphmill.testing.case_inputs import SpecError
 from graphmill.testing.case_writer import case_text, table_of
-from graphmill.testing.differential.gradients import judge
+from graphmill.testing.differential.gradients import classify
 from graphmill.testing.oracle.gradient_results import (
     GradientRequest,
     ask_graphmill,
@@ -61,7 +61,7 @@ def test_gradients_of_an_op(op, tf):
         except SpecError:
             continue
         text = REQUEST.text(case_text(op, table_of(case)))
-        outcome, message = judge(text, answer, lambda _, case=case: ask_graphmill(case, REQUEST))
+        outcome, message = classify(text, answer, lambda _, case=case: ask_graphmill(case, REQUEST))
         assert not message, f"{case.id}: {message}"
         outcomes.append(outcome)
     if not any(outcome.startswith("agree") for outcome in outcomes):

@@ -9,7 +9,7 @@ import pytest
 
 from graphmill.testing.case import FOLDER, case_files, load_cases
 from graphmill.testing.compare import difference
-from graphmill.testing.golden import Answer, Stored, read_answers
+from graphmill.testing.golden import CaseResult, Stored, read_results
 from graphmill.testing.runners.kernel_runner import NotApplicableError
 
 pytestmark = pytest.mark.oracle
@@ -23,7 +23,7 @@ BY_OP = {
 STORED = {
     case_id: stored
     for path in case_files()
-    for case_id, stored in read_answers(FOLDER / "results" / f"{path.stem}.npz").items()
+    for case_id, stored in read_results(FOLDER / "results" / f"{path.stem}.npz").items()
 }
 
 
@@ -52,7 +52,7 @@ def test_live_answers(op, ask, runners):
     wrong = []
     for case in BY_OP[op]:
         live = ask(case)
-        stored = STORED.get(case.id, Stored("", Answer(error="no stored answer"))).answer
+        stored = STORED.get(case.id, Stored("", CaseResult(error="no stored result"))).result
         asked_again = difference(replace(case, differs=""), live, stored, "numpy")
         wrong += [f"{case.id} as stored: {asked_again}"] if asked_again else []
         if not {"numpy", "session"} & set(case.skip):

@@ -13,9 +13,9 @@ import pytest
 
 from graphmill.ops.definition.op_registry import OpRegistry
 from graphmill.testing.case import load_cases
-from graphmill.testing.differential.op_instances import judge
+from graphmill.testing.differential.op_instances import classify
 from graphmill.testing.generators.op_instances import Sweep, is_swept
-from graphmill.testing.runners.subprocess_runner import AnswerProcess
+from graphmill.testing.runners.subprocess_runner import CaseProcess
 
 pytestmark = pytest.mark.oracle
 
@@ -40,7 +40,7 @@ FAMILIES = by_family()
 @pytest.fixture(scope="module")
 def processes(tf):
     del tf
-    with AnswerProcess("tensorflow") as theirs, AnswerProcess("session") as ours:
+    with CaseProcess("tensorflow") as theirs, CaseProcess("session") as ours:
         yield theirs, ours
 
 
@@ -50,6 +50,6 @@ def test_instances_are_answered_alike(family, processes):
     wrong = []
     for op, cases in FAMILIES[family].items():
         for text in Sweep(OPS.get(op), cases, SEED).texts(COUNT):
-            outcome, message = judge(text, theirs.ask(text), ours.ask, "session")
+            outcome, message = classify(text, theirs.ask(text), ours.ask, "session")
             wrong += [f"{text}\n# {message}"] if outcome == "differ" else []
     assert not wrong, "\n\n".join(wrong)

@@ -10,7 +10,7 @@ import pytest
 
 from graphmill.testing.case import load_cases
 from graphmill.testing.differential.gradients import difference
-from graphmill.testing.golden import Answer
+from graphmill.testing.golden import CaseResult
 from graphmill.testing.oracle.gradient_results import GradientRequest, ask_graphmill
 
 pytestmark = pytest.mark.divided
@@ -23,22 +23,22 @@ QUESTIONS = {
 
 
 @cache
-def answers(stem: str) -> dict[str, Answer]:
+def results(stem: str) -> dict[str, CaseResult]:
     """Return the stored gradients by case."""
-    found: dict[str, Answer] = {}
+    found: dict[str, CaseResult] = {}
     with np.load(FOLDER / f"{stem}.npz") as archive:
         for key in archive.files:
             case, _, kind = key.rsplit("|", 2)
-            known = found.get(case, Answer())
-            found[case] = Answer((*known.outputs, archive[key]), (*known.dtypes, kind))
+            known = found.get(case, CaseResult())
+            found[case] = CaseResult((*known.outputs, archive[key]), (*known.dtypes, kind))
     return found
 
 
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_gradients_are_as_they_are_stored(name: str) -> None:
     case, stem = QUESTIONS[name]
-    assert difference(answers(stem)[name], ask_graphmill(case, GradientRequest(ORDERS[stem]))) == ""
+    assert difference(results(stem)[name], ask_graphmill(case, GradientRequest(ORDERS[stem]))) == ""
 
 
 def test_every_stored_gradient_has_a_case() -> None:
-    assert {case for stem in ORDERS for case in answers(stem)} == set(QUESTIONS)
+    assert {case for stem in ORDERS for case in results(stem)} == set(QUESTIONS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from graphmill.testing.case_inputs import numpy_dtype
-from graphmill.testing.golden import Answer, Stored, read_answers, write_answers
+from graphmill.testing.golden import CaseResult, Stored, read_results, write_results
 
 
 def test_answers_round_trip(tmp_path):
@@ -14,25 +14,25 @@ def test_answers_round_trip(tmp_path):
     values = (np.array(3, np.int64), np.zeros((0, 2), np.float32), strings, bfloat)
     dtypes = ("int64", "float32", "string", "bfloat16")
     stored = {
-        "a": Stored("1", Answer(values, dtypes)),
-        "b": Stored("2", Answer(error="InvalidArgument", message="not kept")),
+        "a": Stored("1", CaseResult(values, dtypes)),
+        "b": Stored("2", CaseResult(error="InvalidArgument", message="not kept")),
     }
-    write_answers(tmp_path / "x.npz", stored, "a test")
-    back = read_answers(tmp_path / "x.npz")
-    assert back["b"] == Stored("2", Answer(error="InvalidArgument"))
-    assert back["a"].answer.dtypes == dtypes
-    for value, expected in zip(back["a"].answer.outputs, values, strict=True):
+    write_results(tmp_path / "x.npz", stored, "a test")
+    back = read_results(tmp_path / "x.npz")
+    assert back["b"] == Stored("2", CaseResult(error="InvalidArgument"))
+    assert back["a"].result.dtypes == dtypes
+    for value, expected in zip(back["a"].result.outputs, values, strict=True):
         assert value.dtype == expected.dtype
         assert value.shape == expected.shape
         assert value.tolist() == expected.tolist() or np.isnan(expected.astype(float)).any()
 
 
 def test_the_same_answers_make_the_same_file(tmp_path):
-    stored = {"a": Stored("1", Answer((np.arange(3),), ("int64",)))}
+    stored = {"a": Stored("1", CaseResult((np.arange(3),), ("int64",)))}
     for name in ("x", "y"):
-        write_answers(tmp_path / f"{name}.npz", stored, "a test")
+        write_results(tmp_path / f"{name}.npz", stored, "a test")
     assert (tmp_path / "x.npz").read_bytes() == (tmp_path / "y.npz").read_bytes()
 
 
 def test_no_file_means_no_answers(tmp_path):
-    assert read_answers(tmp_path / "none.npz") == {}
+    assert read_results(tmp_path / "none.npz") == {}

@@ -8,7 +8,7 @@ import pytest
 
 from graphmill.testing.case import load_cases
 from graphmill.testing.conformance import KernelTests
-from graphmill.testing.golden import Answer
+from graphmill.testing.golden import CaseResult
 
 CASE = next(case for case in load_cases(stems=["math"]) if not case.error)
 
@@ -17,8 +17,8 @@ class Runner:
     def __init__(self, message: str) -> None:
         self.message = message
 
-    def run(self, _case: Any) -> Answer:
-        return Answer(error="Unimplemented", message=self.message)
+    def run(self, _case: Any) -> CaseResult:
+        return CaseResult(error="Unimplemented", message=self.message)
 
 
 def test_missing_library_skips_the_case() -> None:

@@ -35,8 +35,8 @@ def make(tmp_path):
         }
         (folder / "case.json").write_text(json.dumps(spec))
         np.savez(folder / "feeds.npz", **(fed if isinstance(fed, dict) else {"f0": fed}))
-        answers = expected if isinstance(expected, dict) else {"e0": expected}
-        np.savez(folder / "expected.npz", **answers)
+        results = expected if isinstance(expected, dict) else {"e0": expected}
+        np.savez(folder / "expected.npz", **results)
         return ModelCase(folder, tmp_path)
 
     return made

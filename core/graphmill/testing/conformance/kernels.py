@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from graphmill.plugin.host import Host
-    from graphmill.testing.golden import Answer
+    from graphmill.testing.golden import CaseResult
     from graphmill.testing.runners.backends import Runner
 
 
@@ -88,17 +88,17 @@ class KernelTests:
         ):
             pytest.skip("the result is the type of the device, which was a CPU in TensorFlow")
         try:
-            message = verdict(case, lambda each: _answer(runner, each), self.backend)
+            message = verdict(case, lambda each: _result(runner, each), self.backend)
         except NotApplicableError as why:
             pytest.skip(str(why))
         assert not message, message
 
 
-def _answer(runner: Runner, case: Case) -> Answer | NotApplicableError:
+def _result(runner: Runner, case: Case) -> CaseResult | NotApplicableError:
     """Return the result of a case; it is not applicable if a library is missing."""
-    answer = runner.run(case)
-    if not isinstance(answer, NotApplicableError) and answer.error == "Unimplemented":
-        reason = answer.message.partition("\n")[0]
+    result = runner.run(case)
+    if not isinstance(result, NotApplicableError) and result.error == "Unimplemented":
+        reason = result.message.partition("\n")[0]
         if "is not installed" in reason:
             return NotApplicableError(reason)
-    return answer
+    return result

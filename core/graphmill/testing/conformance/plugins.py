@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from graphmill.graph.node import Node
     from graphmill.plugin.host import Host
     from graphmill.testing.case import Case
-    from graphmill.testing.runners.tier_runner import TierAnswer
+    from graphmill.testing.runners.tier_runner import TierResult
 
 _TIERS: Final = ("tiered", "eager", "deterministic")
 
@@ -82,12 +82,12 @@ class PluginTests:
         self._skip_excluded(case)
         monkeypatch.setenv(VALIDATE_VARIABLE, "1")
         expected, actual = _run(host, "off", case), _run(host, tier, case)
-        for run, (expected_answer, actual_answer) in enumerate(
+        for run, (expected_result, actual_result) in enumerate(
             zip(expected.answers, actual.answers, strict=True), 1
         ):
             where = f"op {case.op}{_supplied(host, case.op)}, jit {tier!r}, run {run}"
-            assert expected_answer.error != "Internal", f"{where}: {expected_answer.message}"
-            problem = difference(case, expected_answer, actual_answer, "session")
+            assert expected_result.error != "Internal", f"{where}: {expected_result.message}"
+            problem = difference(case, expected_result, actual_result, "session")
             assert not problem, f"{where}: {problem}"
 
     @clauses("E6")
@@ -180,7 +180,7 @@ def _op(case: Case) -> str:
     return case.op
 
 
-def _run(host: Host, tier: str, case: Case) -> TierAnswer:
+def _run(host: Host, tier: str, case: Case) -> TierResult:
     try:
         return TierRunner(host, tier).run_often(case)
     except NotApplicableError as error:

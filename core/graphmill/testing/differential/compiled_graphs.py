@@ -69,14 +69,14 @@ def find_jit_difference(
         for node in graph_def.node:
             node.device = f"/device:{device_type}:0"
 
-    def answers(mode: str) -> list[Any]:
+    def results(mode: str) -> list[Any]:
         return _answers(graph_def, feeds, start, steps, host, jit_config(mode, device_type))
 
-    expected = answers("off")
+    expected = results("off")
     if kind in ("structured", "references"):
         steps = _without_dead(steps, expected)
-        expected = answers("off")
-    actual = answers("deterministic" if deterministic else "eager")
+        expected = results("off")
+    actual = results("deterministic" if deterministic else "eager")
     for step, expected_value, actual_value in zip(steps, expected, actual, strict=True):
         if not _same(expected_value, actual_value, _is_equal if deterministic else _is_close):
             return f"{name}, {step}: {actual_value!r}, not {expected_value!r}"
@@ -100,12 +100,12 @@ def _made(kind: str, seed: int, host: Host) -> tuple[str, Any, dict[str, Any], s
     return graph.name, graph_def, graph.feeds, graph.start, [([f], []) for f in graph.fetches]
 
 
-def _without_dead(steps: _Steps, answers: Sequence[Any]) -> _Steps:
+def _without_dead(steps: _Steps, results: Sequence[Any]) -> _Steps:
     """Return one step for all live fetches, and one step for each dead fetch."""
     alive: list[str] = []
     dead: _Steps = []
-    for step, answer in zip(steps, answers, strict=True):
-        if isinstance(answer, str):
+    for step, result in zip(steps, results, strict=True):
+        if isinstance(result, str):
             dead.append(step)
         else:
             alive += step[0]
@@ -121,16 +121,16 @@ def _answers(
     config: proto.ConfigProto,
 ) -> list[Any]:
     """Return the values of each step, or the class and message of its error."""
-    answers: list[Any] = []
+    results: list[Any] = []
     with Session(graph=graph_def, config=config, host=host) as session:
         if start:
             session.run([], targets=[start])
         for fetches, targets in steps:
             try:
-                answers.append(session.run(fetches, feeds, targets=targets))
+                results.append(session.run(fetches, feeds, targets=targets))
             except OpError as error:
-                answers.append(f"{type(error).__name__}: {error.message}")
-    return answers
+                results.append(f"{type(error).__name__}: {error.message}")
+    return results
 
 
 def _same(expected: Any, actual: Any, is_same: Callable[[Any, Any], bool]) -> bool:

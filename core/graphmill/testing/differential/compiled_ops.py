@@ -22,7 +22,7 @@ from graphmill.testing.case_graph import case_graph
 from graphmill.testing.case_inputs import Input
 from graphmill.testing.compare import difference
 from graphmill.testing.differential.compiled_graphs import jit_config
-from graphmill.testing.runners.kernel_runner import answer_of, checked_answer
+from graphmill.testing.runners.kernel_runner import checked_result, result_of
 from graphmill.testing.tolerances import tolerance_of
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from graphmill.plugin.host import Host
     from graphmill.testing.case import Case
-    from graphmill.testing.golden import Answer
+    from graphmill.testing.golden import CaseResult
 
     Feeds = Mapping[str, Any]
 
@@ -88,7 +88,7 @@ def _first_difference(case: Case, host: Host) -> str:
     ):
         for feeds in _feeds(case, graph.feeds, combine=not _has_sizes(case, host)):
             expected, actual = (
-                _answer(session, graph, feeds) for session in (interpreted, compiled)
+                _result(session, graph, feeds) for session in (interpreted, compiled)
             )
             detail = difference(plain_case, expected, actual, "jit")
             if expected.error and expected.message != actual.message and not detail:
@@ -102,14 +102,14 @@ def _brief(feeds: Feeds) -> str:
     return ", ".join(f"{value.dtype}{list(value.shape)}" for value in feeds.values())
 
 
-def _answer(session: Session, graph: Any, feeds: Feeds) -> Answer:
-    def run() -> Answer:
+def _result(session: Session, graph: Any, feeds: Feeds) -> CaseResult:
+    def run() -> CaseResult:
         results: list[Any] = []
         for fetches, targets in graph.steps:
             results += session.run(list(fetches), dict(feeds), targets=list(targets))
-        return checked_answer(results, [as_dtype(name) for name in graph.dtypes])
+        return checked_result(results, [as_dtype(name) for name in graph.dtypes])
 
-    return answer_of(run, (OpError,))
+    return result_of(run, (OpError,))
 
 
 def _has_sizes(case: Case, host: Host) -> bool:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import functools
 import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from graphmill.deprecations import renamed_name
 from graphmill.testing.case import parse_cases
-from graphmill.testing.differential.op_instances import Accepted, outcome_without_answer
+from graphmill.testing.differential.op_instances import Accepted, outcome_without_result
 from graphmill.testing.oracle.gradient_results import FAILS, NO_GRADIENT, NONE, ROWS
 from graphmill.testing.runners.subprocess_runner import NO_CASE
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from graphmill.testing.case_inputs import Values
-    from graphmill.testing.golden import Answer
+    from graphmill.testing.golden import CaseResult
 
 # The allowed difference of gradients, relative to the value plus the largest one in the tensor. It
 # is wide because a gradient runs several kernels, and the two systems use different orders.
@@ -39,8 +40,8 @@ def accepted() -> tuple[Accepted, ...]:
     return tuple(Accepted(**row) for row in tomllib.loads(text)["accepted"])
 
 
-def judge(
-    text: str, expected: Answer, ask: Callable[[str], Answer], *, strict: bool = False
+def classify(
+    text: str, expected: CaseResult, ask: Callable[[str], CaseResult], *, strict: bool = False
 ) -> tuple[str, str]:
     """Return the outcome of a comparison, and for "differ" the difference.
 
@@ -50,7 +51,7 @@ def judge(
         ask: returns graphmill's result; not called if TensorFlow has none.
         strict: whether to report accepted differences too.
     """
-    unsaid = outcome_without_answer(expected)
+    unsaid = outcome_without_result(expected)
     if unsaid:
         return unsaid, ""
     if expected.error == NO_GRADIENT:  # JAX may differentiate the kernel here
@@ -69,7 +70,7 @@ def judge(
     return ("agree on an error" if expected.error else "agree"), ""
 
 
-def difference(expected: Answer, actual: Answer) -> str:
+def difference(expected: CaseResult, actual: CaseResult) -> str:
     """Return how gradients differ from TensorFlow's, or ""; any two errors count as equal."""
     if actual.error and (not expected.error or actual.error.startswith("<")):
         return f"expected {expected.error or 'gradients'}, got {actual.error} ({actual.message})"
@@ -104,3 +105,8 @@ def _difference(expected: Values, actual: Values, expected_type: str, type_: str
     count = int(np.count_nonzero(~alike))
     detail = f"first at {list(where)}: {actual[where]!r}, expected {expected[where]!r}"
     return f"{expected_type}: {count} of {expected.size} differ, {detail}"
+
+
+def __getattr__(name: str) -> Any:
+    """Resolve old names of this module."""
+    return renamed_name(__name__, name)

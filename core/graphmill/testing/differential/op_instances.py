@@ -7,8 +7,9 @@ import re
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from graphmill.deprecations import renamed_name
 from graphmill.testing.case import parse_cases
 from graphmill.testing.compare import difference
 from graphmill.testing.runners.subprocess_runner import CRASHED, HANGS, NO_CASE
@@ -16,7 +17,7 @@ from graphmill.testing.runners.subprocess_runner import CRASHED, HANGS, NO_CASE
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.testing.golden import Answer
+    from graphmill.testing.golden import CaseResult
 
 # TensorFlow's messages if it has no kernel for the types or options; graphmill may have one.
 _NO_KERNEL = (
@@ -68,7 +69,7 @@ def accepted() -> tuple[Accepted, ...]:
     return tuple(Accepted(**row) for row in tomllib.loads(text)["accepted"])
 
 
-def outcome_without_answer(expected: Answer) -> str:
+def outcome_without_result(expected: CaseResult) -> str:
     """Return the outcome if TensorFlow has no result; "" if it has one."""
     if expected.error == NO_CASE:
         return "no case"
@@ -77,8 +78,13 @@ def outcome_without_answer(expected: Answer) -> str:
     return "wait" if expected.error == "DeadlineExceeded" else ""
 
 
-def judge(
-    text: str, expected: Answer, ask: Callable[[str], Answer], backend: str, *, strict: bool = False
+def classify(
+    text: str,
+    expected: CaseResult,
+    ask: Callable[[str], CaseResult],
+    backend: str,
+    *,
+    strict: bool = False,
 ) -> tuple[str, str]:
     """Return the outcome of an instance, and for "differ" the difference.
 
@@ -89,7 +95,7 @@ def judge(
         backend: the backend that computes it: "numpy", "session" or "jax".
         strict: whether to report accepted differences too.
     """
-    unsaid = outcome_without_answer(expected)
+    unsaid = outcome_without_result(expected)
     if unsaid:
         return unsaid, ""
     if any(words in expected.message for words in _NO_KERNEL):
@@ -115,12 +121,17 @@ def is_known(op: str, detail: str, text: str, message: str) -> bool:
     return any(entry.covers(op, detail, text, message) for entry in accepted())
 
 
-def _are_refusals(expected: Answer, actual: Answer) -> bool:
+def _are_refusals(expected: CaseResult, actual: CaseResult) -> bool:
     """Return whether both refuse; a missing kernel counts as an invalid argument."""
     error = "InvalidArgument" if "no kernel for op" in actual.message else actual.error
     return {expected.error, error} <= _REFUSALS
 
 
-def _is_fault(answer: Answer) -> bool:
+def _is_fault(result: CaseResult) -> bool:
     """Return whether a kernel crashed on an input that it should have refused."""
-    return answer.error == "Internal" and "the kernel " in answer.message
+    return result.error == "Internal" and "the kernel " in result.message
+
+
+def __getattr__(name: str) -> Any:
+    """Resolve old names of this module."""
+    return renamed_name(__name__, name)

@@ -20,7 +20,7 @@ from graphmill.ops.attrs.attr_value import attr_to_proto
 from graphmill.ops.definition.op_registry import OpRegistry
 from graphmill.testing.case_graph import case_graph, make_constant
 from graphmill.testing.case_inputs import SpecError
-from graphmill.testing.golden import Answer
+from graphmill.testing.golden import CaseResult
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -124,7 +124,7 @@ def weights(value: Values, derivative: int = 0) -> Values:
     return np.asarray(np.cos(count + 1)).astype(value.dtype)
 
 
-def ask_tensorflow(case: Case, request: GradientRequest, *, timeout_ms: int = 0) -> Answer:
+def ask_tensorflow(case: Case, request: GradientRequest, *, timeout_ms: int = 0) -> CaseResult:
     """Compute gradients with `tf.gradients`. Needs the `tensorflow-cpu` wheel.
 
     Args:
@@ -165,10 +165,10 @@ def ask_tensorflow(case: Case, request: GradientRequest, *, timeout_ms: int = 0)
             rows = [hasattr(one, "values") for one in derivatives]
             return [None if one is None else tf.convert_to_tensor(one) for one in derivatives], rows
 
-    return _answer(question_, request, build, session, add, (refusals, (tf.errors.OpError,)))
+    return _result(question_, request, build, session, add, (refusals, (tf.errors.OpError,)))
 
 
-def ask_graphmill(case: Case, request: GradientRequest) -> Answer:
+def ask_graphmill(case: Case, request: GradientRequest) -> CaseResult:
     """Compute gradients with `graphmill.gradients`.
 
     Raises:
@@ -190,7 +190,7 @@ def ask_graphmill(case: Case, request: GradientRequest) -> Answer:
             rows = [isinstance(one, graphmill.IndexedSlices) for one in derivatives]
             return [None if one is None else dense(one) for one in derivatives], rows
 
-    return _answer(
+    return _result(
         question_,
         request,
         lambda: graphmill.Graph.from_graph_def(question_.graph_def),
@@ -200,9 +200,9 @@ def ask_graphmill(case: Case, request: GradientRequest) -> Answer:
     )
 
 
-def _answer(
+def _result(
     question_: Question, request: GradientRequest, build: Any, session: Any, add: Any, refusals: Any
-) -> Answer:
+) -> CaseResult:
     """Compute values and gradients of each order in one system."""
     building, running = refusals
     feeds = {**question_.smooth, **question_.others}
@@ -227,11 +227,11 @@ def _answer(
         results = iter(_run(session(graph), question_, ys, feeds) if ys else ())
     except (*building, *running) as error:
         name = NO_GRADIENT if isinstance(error, LookupError) else type(error).__name__
-        return Answer(error=name.removesuffix("Error"), message=str(error))
+        return CaseResult(error=name.removesuffix("Error"), message=str(error))
     absent = np.zeros((0,))
     outputs = [absent if one is None else np.asarray(next(results)) for one in derivatives]
     types = [_type(one, is_rows) for one, is_rows in zip(derivatives, rows, strict=True)]
-    return Answer(tuple(outputs), tuple(types))
+    return CaseResult(tuple(outputs), tuple(types))
 
 
 def _type(tensor: Any, is_rows: bool) -> str:

@@ -17,7 +17,7 @@ from graphmill.ops.definition.op_registry import OpRegistry
 from graphmill.testing.case_folder import case_folder
 from graphmill.testing.case_graph import case_graph
 from graphmill.testing.case_inputs import Input, Values, parse_input
-from graphmill.testing.golden import Answer
+from graphmill.testing.golden import CaseResult
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,7 +36,7 @@ def version() -> str:
     return f"tensorflow {_tf().__version__}"
 
 
-def ask(case: Case, *, timeout_ms: int = 0) -> Answer:
+def ask(case: Case, *, timeout_ms: int = 0) -> CaseResult:
     """Run a case in TensorFlow; an error becomes a result with its class name.
 
     Args:
@@ -46,17 +46,19 @@ def ask(case: Case, *, timeout_ms: int = 0) -> Answer:
     Raises:
         Exception: TensorFlow raised it for an invalid case (an unknown op or attr).
     """
-    answer = _ask(case, shapes=False, timeout_ms=timeout_ms)
-    if answer.error and not answer.message.startswith(_RUN):
+    result = _ask(case, shapes=False, timeout_ms=timeout_ms)
+    if result.error and not result.message.startswith(_RUN):
         # Some shape functions reject an input of unknown shape that the kernel would accept.
         return _ask(case, shapes=True, timeout_ms=timeout_ms)
-    return answer
+    return result
 
 
-def _ask(case: Case, *, shapes: bool, timeout_ms: int) -> Answer:
+def _ask(case: Case, *, shapes: bool, timeout_ms: int) -> CaseResult:
     tf = _tf()
     if _framework("op_def_registry").get(case.op) is None:
-        return Answer(error="NotFound", message=f"{_RUN}TensorFlow no longer has an op {case.op!r}")
+        return CaseResult(
+            error="NotFound", message=f"{_RUN}TensorFlow no longer has an op {case.op!r}"
+        )
     graph = tf.Graph()
     feeds = _Feeds(shapes)
     with graph.as_default():
@@ -67,11 +69,11 @@ def _ask(case: Case, *, shapes: bool, timeout_ms: int) -> Answer:
             else:
                 runs = _program(case, feeds)
         except (ValueError, TypeError, tf.errors.OpError) as error:
-            return Answer(error=_class_name(error), message=str(error))
+            return CaseResult(error=_class_name(error), message=str(error))
     with case_folder(case) as folder:
         fed = {key: folder.inside(value) for key, value in feeds.values.items()}
-        answer = _run(graph, runs, fed, timeout_ms)
-        return replace(answer, outputs=tuple(folder.outside(v) for v in answer.outputs))
+        result = _run(graph, runs, fed, timeout_ms)
+        return replace(result, outputs=tuple(folder.outside(v) for v in result.outputs))
 
 
 class _Feeds:
@@ -111,7 +113,7 @@ def _framework(name: str) -> Any:
     return importlib.import_module(f"tensorflow.python.framework.{name}")
 
 
-def _run(graph: Any, runs: list[list[Any]], feeds: dict[Any, Any], timeout_ms: int) -> Answer:
+def _run(graph: Any, runs: list[list[Any]], feeds: dict[Any, Any], timeout_ms: int) -> CaseResult:
     tf = _tf()
     config = session_config()
     config.operation_timeout_in_ms = timeout_ms
@@ -122,12 +124,12 @@ def _run(graph: Any, runs: list[list[Any]], feeds: dict[Any, Any], timeout_ms: i
             try:
                 results = session.run(fetches, feeds)
             except tf.errors.OpError as error:
-                return Answer(error=_class_name(error), message=_RUN + str(error))
+                return CaseResult(error=_class_name(error), message=_RUN + str(error))
             for fetch, result in zip(fetches, results, strict=True):
                 if isinstance(fetch, tf.Tensor):
                     outputs.append(_plain(result))
                     dtypes.append(str(fetch.dtype.base_dtype.name))
-    return Answer(tuple(outputs), tuple(dtypes))
+    return CaseResult(tuple(outputs), tuple(dtypes))
 
 
 def _class_name(error: Exception) -> str:

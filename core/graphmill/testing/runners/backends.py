@@ -12,13 +12,13 @@ from graphmill.testing.runners.session_runner import SessionRunner
 if TYPE_CHECKING:
     from graphmill.plugin.host import Host
     from graphmill.testing.case import Case
-    from graphmill.testing.golden import Answer
+    from graphmill.testing.golden import CaseResult
 
 
 class Runner(Protocol):
     """Runs cases."""
 
-    def run(self, case: Case) -> Answer:
+    def run(self, case: Case) -> CaseResult:
         """Run a case; raise `NotApplicableError` if this runner does not support it."""
         ...
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from graphmill.testing.case import Case
     from graphmill.testing.case_graph import CaseGraph
     from graphmill.testing.case_inputs import Values
-    from graphmill.testing.golden import Answer
+    from graphmill.testing.golden import CaseResult
 
 
 class DeviceRunner(SessionRunner):
@@ -49,7 +49,7 @@ class DeviceRunner(SessionRunner):
         self._skips = skips
         self._closed: Device | None = None
 
-    def run(self, case: Case) -> Answer:
+    def run(self, case: Case) -> CaseResult:
         """Run a case.
 
         Raises:
@@ -59,10 +59,10 @@ class DeviceRunner(SessionRunner):
         if self._skips and not self._has_kernel(case):
             raise NotApplicableError(f"{self._type} has no kernel for {case.op} with these types")
         self._written.clear()
-        answer = super().run(case)
+        result = super().run(case)
         if self._written:
             raise AssertionError(f"{case.op}: {self._written[0]}")
-        return replace(answer, outputs=tuple(map(self._as_on_cpu, answer.outputs)))
+        return replace(result, outputs=tuple(map(self._as_on_cpu, result.outputs)))
 
     def _as_on_cpu(self, value: Values) -> Values:
         """Replace this device's name by the CPU's in an output, as in TensorFlow's results."""

@@ -18,7 +18,7 @@ from graphmill.testing.runners.kernel_runner import (
     BoundCase,
     KernelRunner,
     NotApplicableError,
-    checked_answer,
+    checked_result,
 )
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from graphmill.ops.definition.op_def import OpDef
     from graphmill.runtime.kernels.kernel import KernelDef
     from graphmill.testing.case import Case
-    from graphmill.testing.golden import Answer
+    from graphmill.testing.golden import CaseResult
 
 _TOGETHER = 24  # cases compiled as one program, because each compilation has a high fixed cost
 _COMPILER_OPTIONS = {
@@ -44,26 +44,26 @@ class JaxRunner(KernelRunner):
     backend = "jax"
     refusals = (*KernelRunner.refusals, TypeError)  # lax raises it for incompatible shapes
 
-    def run_many(self, cases: Sequence[Case]) -> dict[str, Answer | NotApplicableError]:
+    def run_many(self, cases: Sequence[Case]) -> dict[str, CaseResult | NotApplicableError]:
         """Return the results of cases by id; compile several together, or each alone on failure."""
-        answers: dict[str, Answer | NotApplicableError] = {}
+        results: dict[str, CaseResult | NotApplicableError] = {}
         alone = [case for case in cases if case.error]
         plain = [case for case in cases if not case.error]
         for start in range(0, len(plain), _TOGETHER):
             chunk = plain[start : start + _TOGETHER]
             try:
-                answers.update(self._run_together(chunk))
+                results.update(self._run_together(chunk))
             except Exception:  # noqa: BLE001 - reported when each case runs alone
                 alone += chunk
         for case in alone:
             try:
-                answers[case.id] = self.run(case)
+                results[case.id] = self.run(case)
             except NotApplicableError as reason:
-                answers[case.id] = reason
-        return answers
+                results[case.id] = reason
+        return results
 
-    def _run_together(self, cases: Iterable[Case]) -> dict[str, Answer | NotApplicableError]:
-        answers: dict[str, Answer | NotApplicableError] = {}
+    def _run_together(self, cases: Iterable[Case]) -> dict[str, CaseResult | NotApplicableError]:
+        answers: dict[str, CaseResult | NotApplicableError] = {}
         bound: dict[str, BoundCase] = {}
         for case in cases:
             try:
@@ -77,10 +77,10 @@ class JaxRunner(KernelRunner):
                 answers[case.id] = self.run(case)
         results = _compiled(list(bound.values()))
         for (case_id, one), outputs in zip(bound.items(), results, strict=True):
-            answers[case_id] = checked_answer(outputs, one.output_types)
+            answers[case_id] = checked_result(outputs, one.output_types)
         return answers
 
-    def _run(self, case: Case) -> Answer:
+    def _run(self, case: Case) -> CaseResult:
         bound = self.bind(case)
         if bound.kernel.definition.is_traceable:
             (results,) = _compiled([bound])
@@ -88,7 +88,7 @@ class JaxRunner(KernelRunner):
             jax = importlib.import_module("jax")
             with _x64(jax):
                 results = bound.call([jax.numpy.asarray(value) for value in bound.inputs])
-        return checked_answer(results, bound.output_types)
+        return checked_result(results, bound.output_types)
 
     def bind(self, case: Case) -> BoundCase:
         """Find the kernel of a case and bind it; raises the same errors as `KernelRunner`."""

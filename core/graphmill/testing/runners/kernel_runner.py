@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill import errors
+from graphmill.deprecations import renamed_name
 from graphmill.dtypes import DType, as_dtype
 from graphmill.runtime.kernels.kernel import KernelDef, OpKernel, OpKernelConstruction, bind
 from graphmill.testing.case_folder import case_folder
 from graphmill.testing.case_graph import NODE, node_attrs
-from graphmill.testing.golden import Answer
+from graphmill.testing.golden import CaseResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -70,20 +71,20 @@ class KernelRunner:
         self._ops = ops
         self._kernels = kernels
 
-    def run(self, case: Case) -> Answer:
+    def run(self, case: Case) -> CaseResult:
         """Run a case.
 
         Raises:
             NotApplicableError: the case needs a session, or the backend has no kernel for it.
         """
-        return answer_of(lambda: self._run(case), self.refusals)
+        return result_of(lambda: self._run(case), self.refusals)
 
-    def _run(self, case: Case) -> Answer:
+    def _run(self, case: Case) -> CaseResult:
         bound = self.bind(case)
         with np.errstate(all="ignore"), case_folder(case) as folder:
             results = bound.call([folder.inside(value) for value in bound.inputs])
-            answer = checked_answer(results, bound.output_types)
-            return replace(answer, outputs=tuple(folder.outside(v) for v in answer.outputs))
+            result = checked_result(results, bound.output_types)
+            return replace(result, outputs=tuple(folder.outside(v) for v in result.outputs))
 
     def bind(self, case: Case) -> BoundCase:
         """Find the kernel of a case and bind it.
@@ -121,7 +122,9 @@ class KernelRunner:
         return np
 
 
-def answer_of(run: Callable[[], Answer], refusals: tuple[type[Exception], ...] = ()) -> Answer:
+def result_of(
+    run: Callable[[], CaseResult], refusals: tuple[type[Exception], ...] = ()
+) -> CaseResult:
     """Call `run` and convert exceptions to results, except `NotApplicableError`.
 
     Args:
@@ -133,15 +136,15 @@ def answer_of(run: Callable[[], Answer], refusals: tuple[type[Exception], ...] =
     except NotApplicableError:
         raise
     except refusals as error:
-        return Answer(error="InvalidArgument", message=str(error))
+        return CaseResult(error="InvalidArgument", message=str(error))
     except errors.OpError as error:
-        return Answer(error=type(error).__name__.removesuffix("Error"), message=str(error))
+        return CaseResult(error=type(error).__name__.removesuffix("Error"), message=str(error))
     except Exception as error:  # noqa: BLE001 - a bug of the kernel is reported as its result
-        return Answer(error=f"<{type(error).__name__}>", message=str(error))
+        return CaseResult(error=f"<{type(error).__name__}>", message=str(error))
 
 
-def checked_answer(results: Sequence[Any], expected: Sequence[DType]) -> Answer:
-    """Make an `Answer` of results; a wrong NumPy dtype is shown in the dtype's name."""
+def checked_result(results: Sequence[Any], expected: Sequence[DType]) -> CaseResult:
+    """Make a `CaseResult`; a wrong NumPy dtype is shown in the dtype's name."""
     arrays = [
         np.asarray(result, dtype=object if isinstance(result, bytes) else None)
         for result in results
@@ -152,4 +155,9 @@ def checked_answer(results: Sequence[Any], expected: Sequence[DType]) -> Answer:
         else f"{array.dtype} (op says {dtype.name})"
         for array, dtype in zip(arrays, expected, strict=True)
     ]
-    return Answer(tuple(arrays), tuple(names))
+    return CaseResult(tuple(arrays), tuple(names))
+
+
+def __getattr__(name: str) -> Any:
+    """Resolve old names of this module."""
+    return renamed_name(__name__, name)

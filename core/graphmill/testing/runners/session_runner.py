@@ -9,13 +9,13 @@ from graphmill import errors
 from graphmill.dtypes import as_dtype
 from graphmill.testing.case_folder import case_folder
 from graphmill.testing.case_graph import NODE, CaseGraph, case_graph
-from graphmill.testing.runners.kernel_runner import NotApplicableError, answer_of, checked_answer
+from graphmill.testing.runners.kernel_runner import NotApplicableError, checked_result, result_of
 
 if TYPE_CHECKING:
     from graphmill.plugin.host import Host
     from graphmill.testing.case import Case
     from graphmill.testing.case_folder import CaseFolder
-    from graphmill.testing.golden import Answer
+    from graphmill.testing.golden import CaseResult
 
 
 class SessionRunner:
@@ -32,13 +32,13 @@ class SessionRunner:
         self._config = config
         self._device = device
 
-    def run(self, case: Case) -> Answer:
+    def run(self, case: Case) -> CaseResult:
         """Run a case.
 
         Raises:
             NotApplicableError: the op has no kernel.
         """
-        return answer_of(lambda: self._run(case))
+        return result_of(lambda: self._run(case))
 
     def check_has_kernel(self, case: Case) -> None:
         """Check that the op of a case has a kernel.
@@ -51,14 +51,14 @@ class SessionRunner:
         if not self._host.kernels.registrations(op_def, self._accepted()):
             raise NotApplicableError(f"{case.op} has no kernel")
 
-    def _run(self, case: Case) -> Answer:
+    def _run(self, case: Case) -> CaseResult:
         self.check_has_kernel(case)
         graph = case_graph(case, self._host.ops, self._device)
         with case_folder(case) as folder, self._session(graph) as session:
             return self._steps(case, graph, session, folder)
 
     @staticmethod
-    def _steps(case: Case, graph: CaseGraph, session: Any, folder: CaseFolder) -> Answer:
+    def _steps(case: Case, graph: CaseGraph, session: Any, folder: CaseFolder) -> CaseResult:
         """Run the steps of a case in a session."""
         results: list[Any] = []
         feeds = {name: folder.inside(value) for name, value in graph.feeds.items()}
@@ -70,8 +70,8 @@ class SessionRunner:
                     text = f"The error does not name the node: {error}"
                     raise AssertionError(text) from error
                 raise
-        answer = checked_answer(results, [as_dtype(name) for name in graph.dtypes])
-        return replace(answer, outputs=tuple(folder.outside(v) for v in answer.outputs))
+        result = checked_result(results, [as_dtype(name) for name in graph.dtypes])
+        return replace(result, outputs=tuple(folder.outside(v) for v in result.outputs))
 
     def _accepted(self) -> tuple[str, ...]:
         """Return the backends that the device accepts."""

@@ -1,6 +1,6 @@
 """Run op cases in a subprocess, which may crash, hang or run out of memory.
 
-    with AnswerProcess("session") as ours, AnswerProcess("tensorflow", python=PYTHON) as theirs:
+    with CaseProcess("session") as ours, CaseProcess("tensorflow", python=PYTHON) as theirs:
         answer = ours.ask(text)
 
 The process runs `python -m graphmill.testing.runners.subprocess_runner`.
@@ -17,9 +17,10 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from graphmill.deprecations import renamed_name
 from graphmill.testing.case import parse_cases
 from graphmill.testing.case_inputs import SpecError
-from graphmill.testing.golden import Answer
+from graphmill.testing.golden import CaseResult
 from graphmill.testing.oracle import gradient_results
 from graphmill.testing.oracle.gradient_results import GradientRequest
 
@@ -41,7 +42,7 @@ _MEMORY = 12 << 30
 _WAIT_MS = 1500
 
 
-class AnswerProcess:
+class CaseProcess:
     """A runner in a subprocess, which is restarted after a crash.
 
     Args:
@@ -59,19 +60,19 @@ class AnswerProcess:
         self._connection: Connection[Any, Any] | None = None
         self._folder = tempfile.TemporaryDirectory()
 
-    def ask(self, text: str) -> Answer:
+    def ask(self, text: str) -> CaseResult:
         """Run the case in a text; a crash or a timeout is a result with an error."""
         connection = self._connection or self._start()
         try:
             connection.send(text)
             if connection.poll(self._seconds):
-                answer: Answer = connection.recv()
-                return answer
+                result: CaseResult = connection.recv()
+                return result
         except (EOFError, ConnectionError):
             self._end()
-            return Answer(error=CRASHED)
+            return CaseResult(error=CRASHED)
         self._end()
-        return Answer(error=HANGS)
+        return CaseResult(error=HANGS)
 
     def close(self) -> None:
         """Kill the process."""
@@ -122,7 +123,7 @@ def _is_checkout(path: str) -> bool:
 
 def main(backend: str, descriptor: int) -> None:
     """Run cases until the parent process closes the connection."""
-    ask = _answerer(backend)
+    ask = _runner_for(backend)
     with Connection(descriptor) as connection:
         connection.send("ready")
         while True:
@@ -130,33 +131,33 @@ def main(backend: str, descriptor: int) -> None:
                 text = connection.recv()
             except EOFError:
                 return
-            answer = _answer(text, ask)
+            result = _result(text, ask)
             try:
-                connection.send(answer)
+                connection.send(result)
             except MemoryError:
                 connection.send(
-                    Answer(error="ResourceExhausted", message="the result is too large to send")
+                    CaseResult(error="ResourceExhausted", message="the result is too large to send")
                 )
 
 
-def _answer(text: str, ask: Callable[[Case, str], Answer]) -> Answer:
+def _result(text: str, ask: Callable[[Case, str], CaseResult]) -> CaseResult:
     from graphmill.testing.runners.kernel_runner import NotApplicableError
 
     try:
         (case,) = parse_cases(text, "sweep")
-        answer = ask(case, text)
-        if {"resource", "variant"} & set(answer.dtypes):
-            return Answer(error=NO_CASE, message="handles cannot be compared")
-        return answer
+        result = ask(case, text)
+        if {"resource", "variant"} & set(result.dtypes):
+            return CaseResult(error=NO_CASE, message="handles cannot be compared")
+        return result
     except NotApplicableError as reason:
-        return Answer(error=NOT_APPLICABLE, message=str(reason))
+        return CaseResult(error=NOT_APPLICABLE, message=str(reason))
     except SpecError as error:
-        return Answer(error=NO_CASE, message=str(error))
+        return CaseResult(error=NO_CASE, message=str(error))
     except Exception as error:  # noqa: BLE001 - every error is a result
-        return Answer(error=NO_CASE, message=f"{type(error).__name__}: {error}")
+        return CaseResult(error=NO_CASE, message=f"{type(error).__name__}: {error}")
 
 
-def _answerer(backend: str) -> Callable[[Case, str], Answer]:
+def _runner_for(backend: str) -> Callable[[Case, str], CaseResult]:
     """Return the function that runs a case."""
     import resource
 
@@ -177,6 +178,11 @@ def _answerer(backend: str) -> Callable[[Case, str], Answer]:
 
     runner = backends.runner(backend)
     return lambda case, _: runner.run(case)
+
+
+def __getattr__(name: str) -> Any:
+    """Resolve old names of this module."""
+    return renamed_name(__name__, name)
 
 
 if __name__ == "__main__":

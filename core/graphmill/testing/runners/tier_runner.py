@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from graphmill.deprecations import renamed_name
 from graphmill.explain import explain_all
 from graphmill.graph.device_name import parse_device_name
 from graphmill.graph.formats.import_export import graph_from_graph_def
 from graphmill.testing.case_folder import case_folder
 from graphmill.testing.case_graph import case_graph
 from graphmill.testing.differential.compiled_graphs import jit_config
-from graphmill.testing.runners.kernel_runner import answer_of
+from graphmill.testing.runners.kernel_runner import result_of
 from graphmill.testing.runners.session_runner import SessionRunner
 
 if TYPE_CHECKING:
     from graphmill.graph.node import Node
     from graphmill.plugin.host import Host
     from graphmill.testing.case import Case
-    from graphmill.testing.golden import Answer
+    from graphmill.testing.golden import CaseResult
 
 RUNS: Final = 6
 """How often a case runs: its graph is compiled after two steps, a cluster after two calls."""
@@ -25,7 +26,7 @@ _AFTER_STEPS: Final = 2
 _TIMEOUT: Final = 60.0  # seconds; includes the import of JAX
 
 
-class TierAnswer(NamedTuple):
+class TierResult(NamedTuple):
     """The result of a case in one tier.
 
     Attributes:
@@ -34,7 +35,7 @@ class TierAnswer(NamedTuple):
         reasons: the reasons why other nodes were not compiled.
     """
 
-    answers: list[Answer]
+    answers: list[CaseResult]
     compiled: frozenset[str]
     reasons: list[str]
 
@@ -54,7 +55,7 @@ class TierRunner(SessionRunner):
         config.graphmill.jit_after_steps = _AFTER_STEPS
         super().__init__(host, device, config)
 
-    def run_often(self, case: Case) -> TierAnswer:
+    def run_often(self, case: Case) -> TierResult:
         """Run a case several times in one session, and record which nodes were compiled.
 
         Raises:
@@ -62,13 +63,13 @@ class TierRunner(SessionRunner):
         """
         self.check_has_kernel(case)
         graph = case_graph(case, self._host.ops, self._device)
-        answers = []
+        results = []
         with case_folder(case) as folder, self._session(graph) as session:
             for _ in range(RUNS):
-                answers.append(answer_of(lambda: self._steps(case, graph, session, folder)))
+                results.append(result_of(lambda: self._steps(case, graph, session, folder)))
                 self._host.background.wait_idle(_TIMEOUT)
             compiled, reasons = _compiled(session)
-        return TierAnswer(answers, compiled, reasons)
+        return TierResult(results, compiled, reasons)
 
     def nodes(self, case: Case) -> list[Node]:
         """Return the nodes of the case's op in its graph."""
@@ -89,3 +90,8 @@ def _compiled(session: Any) -> tuple[frozenset[str], list[str]]:
                     nodes.update(cluster.nodes)
                 reasons += [one.reason for one in cluster.signatures if one.reason]
     return frozenset(nodes), list(dict.fromkeys(reasons))
+
+
+def __getattr__(name: str) -> Any:
+    """Resolve old names of this module."""
+    return renamed_name(__name__, name)

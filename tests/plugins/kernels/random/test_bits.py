@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from graphmill.testing.case import load_cases
-from graphmill.testing.golden import stored_answers
+from graphmill.testing.golden import stored_results
 from graphmill.testing.runners.session_runner import SessionRunner
 
 STEMS = ("random", "random.generator", "random.rejection")
@@ -40,7 +40,7 @@ def test_bits_are_those_of_tensorflow(op, graphmill_host):
     for case in CASES:
         if case.op != op:
             continue
-        expected = stored_answers(case.stem)[case.id].answer.outputs
+        expected = stored_results(case.stem)[case.id].result.outputs
         got = runner.run(case).outputs
         for ours, theirs in zip(got, expected, strict=True):
             if op in LAST_BIT and np.asarray(theirs).dtype == np.float64:

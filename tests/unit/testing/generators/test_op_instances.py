@@ -10,10 +10,10 @@ from graphmill.ops.definition.op_registry import OpRegistry
 from graphmill.testing.case import load_cases, parse_cases
 from graphmill.testing.case_inputs import parse_input
 from graphmill.testing.case_writer import case_text, table_of
-from graphmill.testing.differential.op_instances import Accepted, accepted, judge
+from graphmill.testing.differential.op_instances import Accepted, accepted, classify
 from graphmill.testing.generators import op_values
 from graphmill.testing.generators.op_instances import Sweep, is_swept
-from graphmill.testing.golden import Answer
+from graphmill.testing.golden import CaseResult
 from graphmill.testing.runners.subprocess_runner import CRASHED, HANGS, NOT_APPLICABLE
 
 OPS = OpRegistry()
@@ -25,10 +25,10 @@ def instances(seed: int, op: str = "AddV2", seeds=SEEDS) -> list[str]:
     return list(Sweep(OPS.get(op), seeds, seed).texts(30))
 
 
-def numbers(*values: float) -> Answer:
+def numbers(*values: float) -> CaseResult:
     import numpy as np
 
-    return Answer((np.array(values, np.float32),), ("float32",))
+    return CaseResult((np.array(values, np.float32),), ("float32",))
 
 
 def test_a_seed_gives_the_same_instances():
@@ -85,31 +85,31 @@ def test_ops_that_touch_the_system_are_left_out():
     [
         (numbers(-1, 2), numbers(-1, 2), "agree"),
         (numbers(-1, 2), numbers(-1, 3), "differ"),
-        (numbers(-1, 2), Answer(error="InvalidArgument"), "differ"),
-        (Answer(error="InvalidArgument"), numbers(-1, 2), "differ"),
-        (Answer(error="NotFound"), Answer(error="NotFound"), "agree on an error"),
+        (numbers(-1, 2), CaseResult(error="InvalidArgument"), "differ"),
+        (CaseResult(error="InvalidArgument"), numbers(-1, 2), "differ"),
+        (CaseResult(error="NotFound"), CaseResult(error="NotFound"), "agree on an error"),
         (
-            Answer(error="InvalidArgument"),
-            Answer(error="Unimplemented"),
+            CaseResult(error="InvalidArgument"),
+            CaseResult(error="Unimplemented"),
             "refuse with another class",
         ),
-        (Answer(error="InvalidArgument"), Answer(error="OutOfRange"), "differ"),
-        (Answer(error=CRASHED), numbers(1), "end TensorFlow"),
-        (Answer(error=HANGS), numbers(1), "end TensorFlow"),
-        (numbers(1), Answer(error=HANGS), "differ"),
-        (numbers(1), Answer(error=NOT_APPLICABLE), "not applicable"),
+        (CaseResult(error="InvalidArgument"), CaseResult(error="OutOfRange"), "differ"),
+        (CaseResult(error=CRASHED), numbers(1), "end TensorFlow"),
+        (CaseResult(error=HANGS), numbers(1), "end TensorFlow"),
+        (numbers(1), CaseResult(error=HANGS), "differ"),
+        (numbers(1), CaseResult(error=NOT_APPLICABLE), "not applicable"),
     ],
 )
 def test_verdicts(theirs, ours, outcome):
-    assert judge(TEXT, theirs, lambda _: ours, "session")[0] == outcome
+    assert classify(TEXT, theirs, lambda _: ours, "session")[0] == outcome
 
 
 def test_known_difference_is_not_a_failure():
     theirs, ours = numbers(0, 2), numbers(1, 2)
     text = '[[Round]]\nin = ["int64: [1, 2]"]'
-    whole = Answer(tuple(v.astype("int64") for v in theirs.outputs), ("int64",))
-    mine = Answer(tuple(v.astype("int64") for v in ours.outputs), ("int64",))
-    assert judge(text, whole, lambda _: mine, "session")[0] == "differ for a known reason"
+    whole = CaseResult(tuple(v.astype("int64") for v in theirs.outputs), ("int64",))
+    mine = CaseResult(tuple(v.astype("int64") for v in ours.outputs), ("int64",))
+    assert classify(text, whole, lambda _: mine, "session")[0] == "differ for a known reason"
 
 
 def test_every_known_difference_has_a_reason():

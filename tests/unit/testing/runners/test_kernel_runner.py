@@ -38,9 +38,9 @@ def negate(xp, x):
 
 
 def test_the_answer_is_the_kernel_s():
-    answer = run(NEG, negate)
-    assert answer.outputs[0].tolist() == [-1, -2]
-    assert answer.dtypes == ("float32",)
+    result = run(NEG, negate)
+    assert result.outputs[0].tolist() == [-1, -2]
+    assert result.dtypes == ("float32",)
 
 
 def test_attrs_are_inferred_and_lists_grouped():
@@ -48,8 +48,8 @@ def test_attrs_are_inferred_and_lists_grouped():
     def pack(xp, values, axis):
         return xp.stack(values, axis)
 
-    answer = run('[[Pack]]\nin = [["int32: 1", "int32: 2"]]', pack)
-    assert answer.outputs[0].tolist() == [1, 2]
+    result = run('[[Pack]]\nin = [["int32: 1", "int32: 2"]]', pack)
+    assert result.outputs[0].tolist() == [1, 2]
 
 
 def test_a_wrong_dtype_shows():
@@ -106,9 +106,9 @@ def test_jax_compiles_with_static_inputs_known():
     def reshape(xp, x, shape):
         return xp.reshape(x, tuple(shape.tolist()))
 
-    answer = run('[[Reshape]]\nin = ["float64[2,3]", [3, 2]]', reshape, runner=JaxRunner)
-    assert answer.outputs[0].shape == (3, 2)
-    assert answer.dtypes == ("float64",)
+    result = run('[[Reshape]]\nin = ["float64[2,3]", [3, 2]]', reshape, runner=JaxRunner)
+    assert result.outputs[0].shape == (3, 2)
+    assert result.dtypes == ("float64",)
 
 
 @pytest.mark.jax
@@ -141,8 +141,8 @@ def test_one_bad_case_does_not_hide_the_others():
         return xp.negative(x)
 
     cases = list(parse_cases('[[Neg]]\neach.in = [["float32[2]"], ["float32[3]"]]', "made"))
-    answers = JaxRunner(OpRegistry(), registry(picky)).run_many(cases)
-    assert [answers[c.id].error for c in cases] == ["<KeyError>", ""]
+    results = JaxRunner(OpRegistry(), registry(picky)).run_many(cases)
+    assert [results[c.id].error for c in cases] == ["<KeyError>", ""]
 
 
 def test_a_session_s_errors_must_name_the_node(make_runner, make_cases):

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from graphmill.testing.runners.subprocess_runner import HANGS, NO_CASE, AnswerProcess
+from graphmill.testing.runners.subprocess_runner import HANGS, NO_CASE, CaseProcess
 
 
 @pytest.fixture(scope="module")
 def process():
-    with AnswerProcess("numpy") as made:
+    with CaseProcess("numpy") as made:
         yield made
 
 
 def test_answer_round_trips(process):
-    answer = process.ask('[[Neg]]\nin = ["float32: [1.0, -2.0]"]')
-    assert [value.tolist() for value in answer.outputs] == [[-1.0, 2.0]]
+    result = process.ask('[[Neg]]\nin = ["float32: [1.0, -2.0]"]')
+    assert [value.tolist() for value in result.outputs] == [[-1.0, 2.0]]
 
 
 def test_error_round_trips(process):
@@ -27,7 +27,7 @@ def test_invalid_case_is_reported(process):
 
 
 def test_timed_out_case_is_killed_and_next_one_runs():
-    with AnswerProcess("session", seconds=2) as waiting:
+    with CaseProcess("session", seconds=2) as waiting:
         types = "component_types=[float32]"
         nodes = f'"q = FIFOQueueV2({types})", "d = QueueDequeueV2(q, {types})"'
         text = f'[[QueueDequeueV2]]\nfeed = {{}}\nnodes = [{nodes}]\nrun = ["d"]'

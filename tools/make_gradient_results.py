@@ -3,7 +3,7 @@
 
 Needs an environment with `tensorflow-cpu`, NumPy and this checkout:
 
-    python tools/make_gradient_answers.py
+    python tools/make_gradient_results.py
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ def main() -> None:
     for stem, order in ORDERS.items():
         arrays = {}
         for case in load_cases(stems=[stem], folder=FOLDER):
-            answer = ask_tensorflow(case, GradientRequest(order))
-            if answer.error:
+            result = ask_tensorflow(case, GradientRequest(order))
+            if result.error:
                 raise SystemExit(
-                    f"{case.id}: TensorFlow failed with {answer.error}: {answer.message}"
+                    f"{case.id}: TensorFlow failed with {result.error}: {result.message}"
                 )
-            pairs = zip(answer.outputs, answer.dtypes, strict=True)
+            pairs = zip(result.outputs, result.dtypes, strict=True)
             arrays.update({f"{case.id}|{i}|{name}": v for i, (v, name) in enumerate(pairs)})
         np.savez_compressed(FOLDER / f"{stem}.npz", **arrays)
         print(f"{stem}: {len(arrays)} gradients")
