@@ -208,9 +208,9 @@ def _write(graph: graphmill.Graph, path: Path) -> None:
 def take_screenshots(folder: Path) -> list[Path]:
     """Write the pictures of pages for which the viewers are there; return their paths."""
     sys.path.insert(0, str(ROOT))
-    from tests.unit.perfetto_page import Perfetto, find_perfetto
     from tests.unit.report.chromium import Page, find_chromium
     from tests.unit.summary.tensorboard_page import TensorBoardPage, has_tensorboard
+    from tests.unit.timeline.perfetto_page import Perfetto, find_perfetto
 
     chromium, viewer = find_chromium(), find_perfetto()
     if chromium is None:

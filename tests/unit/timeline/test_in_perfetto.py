@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.unit.perfetto_page import Perfetto, find_perfetto
 from tests.unit.report.chromium import find_chromium
+from tests.unit.timeline.perfetto_page import Perfetto, find_perfetto
 
 from graphmill.proto.step_stats_pb2 import StepStats
 from graphmill.timeline import Timeline
