@@ -66,7 +66,7 @@ class Player:
         self.recording = recording
         self.breakpoints: dict[int, Breakpoint] = {}
         self._names = KnownNames(graph, recording)
-        # None at the end of what has happened.
+        # None at the end of the recording.
         self._cursor: int | None = 0 if recording.events else None
         self._has_moved = False
         self._num_breakpoints = 0

@@ -160,7 +160,7 @@ def has_effects(node: Node) -> bool:
     if is_argument(node) or is_result(node):
         return False
     if any(called.kind is not CallKind.DEFERRED for called in calls_of(node)):
-        return False  # what its functions do is seen in their nodes
+        return False  # the nodes of its functions have the effects
     if effects_of(node.op_def):
         return True
     return any(  # it reads a variable

@@ -41,7 +41,7 @@ class Recorder:
         self._store = store
         recording.values = store.values
         self._runs: dict[int, int] = {}
-        self._live: list[SteppableRun] = []  # so that the ids of runs stay theirs
+        self._live: list[SteppableRun] = []  # so that the ids of runs are not reused
         self._graphs: dict[tuple[int, str], int] = {}
         self._indices: list[dict[Node, int]] = []
         self._sources: list[Graph] = []

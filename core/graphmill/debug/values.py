@@ -103,7 +103,7 @@ class ValueStore:
         self._max_value_bytes = max_value_bytes
         self._max_total_bytes = max_total_bytes
         self._by_key: dict[tuple[str, bool], int] = {}
-        self._by_id: dict[int, tuple[Any, int]] = {}  # with the object, so that its id stays its
+        self._by_id: dict[int, tuple[Any, int]] = {}  # holds the object, so its id is not reused
 
     def add(
         self, value: Any, dtype: DType, to_host: Callable[[Any], Any], *, is_needed: bool

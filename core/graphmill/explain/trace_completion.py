@@ -46,7 +46,7 @@ class _InstantNode(NamedTuple):
     is_result: bool
 
 
-# What is kept must not refer to the graph: a value that holds its key keeps it alive for ever.
+# Cached values must not refer to the graph: a value that holds its key keeps it alive forever.
 _INSTANT_NODES: Final[WeakKeyDictionary[Graph, tuple[_InstantNode, ...]]] = WeakKeyDictionary()
 _MEMBERS: Final[WeakKeyDictionary[Graph, dict[str, tuple[Member, ...]]]] = WeakKeyDictionary()
 

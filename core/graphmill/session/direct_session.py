@@ -81,7 +81,7 @@ MAX_VARIANTS = 16
 """Maximum number of option sets that change the graph for which a session caches executors."""
 _session_numbers = itertools.count(1)
 
-_MIN_LARGE_GRAPH_NODES: Final = 10_000  # whose full garbage collections take long
+_MIN_LARGE_GRAPH_NODES: Final = 10_000  # from here on, full garbage collections take long
 
 
 class DirectSession(SessionInterface):

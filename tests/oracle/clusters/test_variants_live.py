@@ -52,7 +52,7 @@ def test_a_variant_survives_the_way_to_another_task(tf, target, case, maker):
         expected = session.run(fetches)
     graph, fetches = outputs(("/job:worker/task:0/cpu:0", "/job:worker/task:1/cpu:0"))
     config = v1.ConfigProto(operation_timeout_in_ms=60_000)
-    config.graph_options.rewrite_options.constant_folding = 2  # off: the variant has to travel
+    config.graph_options.rewrite_options.constant_folding = 2  # off, so that the variant is sent
     with v1.Session(target, graph=graph, config=config) as session:
         found = session.run(fetches)
     for one, other in zip(found, expected, strict=True):

@@ -78,7 +78,7 @@ def chosen_cases() -> dict[str, Case]:
         if case.op in found or case.op in NO_DERIVATIVE:
             continue
         if case.stem.endswith(".sweep") or "special" in case.id or "edges" in case.id:
-            continue  # these are odd on purpose
+            continue  # their values are deliberately extreme
         if "float64" not in _types(case) or why_not_checked(case, host):
             continue
         if "float64" in case_graph(case, host.ops).dtypes:

@@ -29,7 +29,7 @@ CASES = [
     (kind, op)
     for kind in ("resource", "variant")
     for op in READERS
-    # The one op does not take resources, and variants have codecs for the other.
+    # AsString does not take resources, and SerializeTensor has codecs for variants.
     if (kind, op) not in {("resource", "AsString"), ("variant", "SerializeTensor")}
 ]
 

@@ -61,7 +61,7 @@ class TensorBoardPage:
     def _read_address(self) -> str:
         assert self._board.stderr is not None
         lines = []
-        end = threading.Timer(LIMIT, self._board.kill)  # which ends the lines
+        end = threading.Timer(LIMIT, self._board.kill)  # then there are no more lines to read
         end.start()
         try:
             for line in self._board.stderr:

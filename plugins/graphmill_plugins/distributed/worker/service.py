@@ -291,7 +291,7 @@ class WorkerService:
             elif error is not None:
                 reply(b"", InternalError(f"{type(error).__name__}: {error}"))
             elif getattr(value, "nbytes", _MIN_LARGE_BYTES) >= _MIN_LARGE_BYTES:
-                submit(answer, value, is_dead)  # this thread has a step to go on with
+                submit(answer, value, is_dead)  # this thread must continue its step
             else:
                 answer(value, is_dead)
 

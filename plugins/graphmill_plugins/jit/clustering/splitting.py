@@ -142,7 +142,7 @@ def _same_place(start: int, end: int, contexts: Sequence[_Context]) -> int:
     """
     for length, context in contexts:
         if end + length > len(context) and length != _CONTEXTS[-1]:
-            continue  # at the end of the order it would find a place that is far away
+            continue  # near the end of the order the only match would be far away
         for position in range(end, (start + end) // 2, -1):
             if context[position] == context[start]:
                 return position

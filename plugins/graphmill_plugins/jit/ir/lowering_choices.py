@@ -75,7 +75,7 @@ class LoweringChoice(NamedTuple):
 class _Found(NamedTuple):
     """The lowering choice of nodes with certain attrs, and what may refuse such a node."""
 
-    attrs: dict[str, Any]  # kept, so that no others get their id
+    attrs: dict[str, Any]  # held, so that their id is not reused
     lowering: Lowering | None
     choice: LoweringChoice | str
 

@@ -66,8 +66,8 @@ if TYPE_CHECKING:
 _TRACE_ERRORS: Final = (TypeError, ValueError, OverflowError, RecursionError, OpError)
 _NUMPY_KINDS: Final = "biufc"  # kinds of the dtypes that NumPy itself defines
 _MIN_ARGUMENT_BYTES: Final = 4096  # of a constant that is an argument of the program
-_MIN_LARGE_CLUSTER_NODES: Final = 200  # whose numbers are arguments, too
-_VECTOR: Final = 64  # the same for numbers with fractions, of which shapes cannot be computed
+_MIN_LARGE_CLUSTER_NODES: Final = 200  # from here on, smaller constants are arguments, too
+_VECTOR: Final = 64  # the same for floats, which do not determine shapes
 
 
 def compile_cluster(
