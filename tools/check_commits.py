@@ -53,10 +53,22 @@ VERBS: Final = frozenset(_VERBS.split())
 """The verbs that subjects may begin with; add a verb if it is missing."""
 
 
+_UNAMBIGUOUS: Final = """
+add allow avoid delete describe distinguish drop ensure explain extend fix give improve keep let
+make merge permit prevent raise reduce refactor refuse reject remove rename reorder replace require
+resolve restore retire reword rewrite simplify skip speed stabilize suppress teach tell unify
+validate verify
+"""
+_CLEAR: Final = frozenset(_UNAMBIGUOUS.split())
+"""The verbs that are hardly ever nouns; joined to an object, they begin a second imperative."""
 _JOINED: Final = re.compile(
     r"(?:; |, and |, then | and (?=\w+ (?:the|a|an|its|their|all|no|each|what|how)\b))(?P<verb>\w+)"
 )
 """Two imperatives. Without a comma the second needs an object, as many verbs are also nouns."""
+_ADDED: Final = re.compile(
+    r",? (?:and|&|\+|then|also)(?: then| also)? (?P<verb>\w+)(?= \w)|, (?P<next>\w+)(?= \w)"
+)
+"""A conjunction or a comma before a word that has an object."""
 
 
 class Commit(NamedTuple):
@@ -77,6 +89,8 @@ def faults(message: str) -> Iterator[str]:
         yield f"the subject begins with {first!r}, not with an imperative of VERBS in this tool"
     elif not words[0][0].isupper():
         yield "the subject begins with a lower-case letter"
+    elif len(words) == 1:
+        yield "the subject has only one word; say what changes"
     if subject.endswith("."):
         yield "the subject ends with a full stop"
     if second := _second_concern(subject):
@@ -92,6 +106,11 @@ def _second_concern(subject: str) -> str:
     """Return the second of two imperatives that a subject joins, with its conjunction, or ""."""
     for match in _JOINED.finditer(subject):
         if match["verb"] in VERBS:
+            return match[0].strip(" ,")
+    first = subject.partition(" ")[0].lower()
+    for match in _ADDED.finditer(subject):
+        has_object = " " in subject[: match.start()]  # "Read and write files" is one concern
+        if has_object and (match["verb"] or match["next"]) in _CLEAR | {first}:
             return match[0].strip(" ,")
     return ""
 

@@ -15,7 +15,8 @@ versions of Python and of dependencies; they are divided among the runs of the t
 each runs once in total (tests/shares.py). There are as many runs at a time as cores, the longest
 first. The output of a run is written to a log, which is printed when the run ends. At the end the
 tool prints a table of all runs, the ends of the logs of those that failed (for systems that keep
-only the end of a long output), and on the last line the total number of tests.
+only the end of a long output), and on the last line the total number of tests. Without --command
+it also checks the messages of new commits (`check_commits.py`).
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+import check_commits
 from pythons import MINORS, Python, find_pythons
 from run_readme import ROOT, commands_of
 
@@ -284,6 +286,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"without the oldest dependencies, which need Python 3.{OLDEST_MINORS[0]}")
     if options.dry_run:
         return 0
+    has_faults = not options.command and check_commits.main([]) != 0
     logs = Path(tempfile.mkdtemp(prefix="graphmill-ci-"))
     before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
@@ -298,8 +301,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"\n===== last lines of the failed {one.run} (exit code {one.code})")
             print(end_of((logs / one.run.log_name).read_text(encoding="utf-8", errors="replace")))
     passed, failed = (sum(getattr(one, what) for one in outcomes) for what in ("passed", "failed"))
+    if has_faults:
+        print("commit messages break the rules of CONTRIBUTING.md; they are listed at the top")
     print(f"{passed} passed, {failed} failed")
-    return int(any(one.code for one in outcomes))
+    return int(has_faults or any(one.code for one in outcomes))
 
 
 def _parser(commands: list[str]) -> argparse.ArgumentParser:

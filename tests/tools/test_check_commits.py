@@ -19,6 +19,8 @@ def check_commits(tool: Any) -> Any:
         "Skip segment-id validation for empty rows\n\nThey have no ids to validate.",
         "Group the modules of graphs, lowering and ops by concept\n\nForty in a folder are many.",
         "Add state machines and call counts\n\nBoth are containers of one kind.",
+        "Read and write checkpoints of version 1\n\nThey are still in use.",
+        "Name what to keep and drop\n\nBoth are needed.",
     ],
 )
 def test_good_message_has_no_faults(check_commits, message: str) -> None:
@@ -35,6 +37,12 @@ def test_good_message_has_no_faults(check_commits, message: str) -> None:
         ("Fix a race.\n\nWhy.", "full stop"),
         ("Fix a race and rename the module\n\nWhy.", "two concerns ('… and rename')"),
         ("Fix a race; add a test\n\nWhy.", "two concerns ('… ; add')"),
+        ("Fix races and add tests\n\nWhy.", "two concerns ('… and add')"),
+        ("Fix races, drop tests\n\nWhy.", "two concerns ('… drop')"),
+        ("Fix races & fix leaks\n\nWhy.", "two concerns ('… & fix')"),
+        ("Fix races, then rename tests\n\nWhy.", "two concerns ('… then rename')"),
+        ("Move tests and move tools\n\nWhy.", "two concerns ('… and move')"),
+        ("Add\n\nWhy.", "only one word"),
         ("Fix a race", "no body"),
         ("Fix a race\nWhy.", "no empty line"),
         ("\n", "begins with ''"),

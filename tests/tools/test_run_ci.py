@@ -39,6 +39,7 @@ def python(ci: Any, minor: int) -> Any:
 def use_programs(ci: Any, monkeypatch: pytest.MonkeyPatch, **programs: str) -> None:
     """Replace each command of the README by a Python program; there are no other commands."""
     monkeypatch.setattr(ci, "OTHER_COMMANDS", ())
+    monkeypatch.setattr(ci.check_commits, "main", lambda _: 0)
     monkeypatch.setattr(
         ci.Run, "arguments", property(lambda run: [sys.executable, "-c", programs[run.command]])
     )
@@ -193,6 +194,21 @@ def test_one_failure_fails_the_run_after_all_jobs(
     assert printed.splitlines()[-1] == "1 passed, 1 failed"
     assert re.search(r"^3\.12\.1 +newest +test +failed", printed, re.MULTILINE)
     assert "===== last lines of the failed Python 3.12.1, newest dependencies" in printed
+
+
+def test_bad_commit_message_fails_the_run(
+    ci: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    use_programs(ci, monkeypatch, run="print('fine')", test="print('fine')")
+    monkeypatch.setattr(ci, "find_pythons", lambda **_: [python(ci, 12)])
+    monkeypatch.setattr(ci.check_commits, "main", lambda _: 1)
+    assert ci.main(["--command", "run"]) == 0
+    capsys.readouterr()
+    assert ci.main([]) == 1
+    assert capsys.readouterr().out.splitlines()[-2:] == [
+        "commit messages break the rules of CONTRIBUTING.md; they are listed at the top",
+        "2 passed, 0 failed",
+    ]
 
 
 def test_the_end_of_a_log_leaves_out_progress(ci: Any) -> None:
