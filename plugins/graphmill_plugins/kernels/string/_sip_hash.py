@@ -166,57 +166,74 @@ class _Lanes:
 
 
 class _Rows:
-    """States of SipHash in arrays: v0 above v2 and v1 above v3, which a round treats alike."""
+    """States of SipHash in four arrays.
+
+    The calls take arrays of one dimension and of none, which costs NumPy least: for the hundreds of
+    strings of a batch a call costs more than its operations.
+    """
 
     def __init__(self, initial: list[int], count: int, begun: list[Any]) -> None:
-        self._even = np.empty((2, count), _U64)
-        self._odd = np.empty((2, count), _U64)
-        self._scratch = np.empty((2, count), _U64)
-        for index, (start, values) in enumerate(zip(initial, begun, strict=True)):
-            row = (self._odd if index % 2 else self._even)[index // 2]
+        self._values = [np.full(count, start, _U64) for start in initial]
+        for row, values in zip(self._values, begun, strict=True):
             row[: len(values)] = values
-            row[len(values) :] = start
+        self._scratch = np.empty(count, _U64)
+        self._joined = 0
+        self._active: list[Any] = []
 
     def add(self, block: Any, joined: int) -> None:
         """Hash a word of each of the first `joined` strings."""
-        self._odd[1, :joined] ^= block
-        self._rounds(2, joined)
-        self._even[0, :joined] ^= block
+        if joined != self._joined:
+            self._joined = joined
+            self._active = [row[:joined] for row in (*self._values, self._scratch)]
+        v0, v1, v2, v3, scratch = self._active
+        np.bitwise_xor(v3, block, v3)
+        _rounds(2, v0, v1, v2, v3, scratch)
+        np.bitwise_xor(v0, block, v0)
 
     def hashes(self) -> Any:
         """Return the hashes as uint64."""
-        self._even[1] ^= _U64(0xFF)
-        self._rounds(_LAST_ROUNDS, self._even.shape[1])
-        both = self._even ^ self._odd
-        return both[0] ^ both[1]
-
-    def _rounds(self, count: int, joined: int) -> None:
-        even, odd = self._even[:, :joined], self._odd[:, :joined]
-        scratch = self._scratch[:, :joined]
-        crossed = even[::-1]
-        for _ in range(count):
-            _half_round(even, odd, scratch, _FIRST_SHIFTS, even[0])
-            _half_round(crossed, odd, scratch, _SECOND_SHIFTS, even[1])
+        v0, v1, v2, v3 = self._values
+        v2 ^= _U64(0xFF)
+        _rounds(_LAST_ROUNDS, v0, v1, v2, v3, self._scratch)
+        return v0 ^ v1 ^ v2 ^ v3
 
 
-def _shifts(*counts: int) -> tuple[Any, Any]:
-    left = np.array(counts, _U64)[:, None]
-    return left, _U64(64) - left
+def _shifts(count: int) -> tuple[Any, Any]:
+    """Return the shifts to the left and to the right that rotate to the left."""
+    return np.array(count, _U64), np.array(64 - count, _U64)
 
 
-_FIRST_SHIFTS: Final = _shifts(13, 16)
-_SECOND_SHIFTS: Final = _shifts(17, 21)
-_HALF: Final = _U64(32)
+_BY_13, _BY_16, _BY_17, _BY_21, _BY_32 = map(_shifts, (13, 16, 17, 21, 32))
 
 
-def _half_round(even: Any, odd: Any, scratch: Any, shifts: tuple[Any, Any], swapped: Any) -> None:
-    """Add, rotate and mix both pairs in place, and swap the halves of one row."""
-    even += odd
-    np.right_shift(odd, shifts[1], scratch)
-    np.left_shift(odd, shifts[0], odd)
-    odd |= scratch
-    odd ^= even
-    low = scratch[0]
-    np.right_shift(swapped, _HALF, low)
-    np.left_shift(swapped, _HALF, swapped)
-    swapped |= low
+def _rounds(count: int, v0: Any, v1: Any, v2: Any, v3: Any, scratch: Any) -> None:
+    """Compute rounds in place."""
+    add, xor, rotate = np.add, np.bitwise_xor, _rotate
+    for _ in range(count):
+        add(v0, v1, v0)
+        rotate(v1, _BY_13, scratch)
+        xor(v1, v0, v1)
+        rotate(v0, _BY_32, scratch)
+        add(v2, v3, v2)
+        rotate(v3, _BY_16, scratch)
+        xor(v3, v2, v3)
+        add(v0, v3, v0)
+        rotate(v3, _BY_21, scratch)
+        xor(v3, v0, v3)
+        add(v2, v1, v2)
+        rotate(v1, _BY_17, scratch)
+        xor(v1, v2, v1)
+        rotate(v2, _BY_32, scratch)
+
+
+def _rotate(
+    value: Any,
+    shifts: tuple[Any, Any],
+    scratch: Any,
+    left: Any = np.left_shift,
+    right: Any = np.right_shift,
+    either: Any = np.bitwise_or,
+) -> None:
+    left(value, shifts[0], scratch)
+    right(value, shifts[1], value)
+    either(value, scratch, value)
