@@ -5,8 +5,7 @@ Semantics: tensorflow/core/kernels/regex_full_match_op.cc, regex_replace_op.cc.
 
 from __future__ import annotations
 
-import re
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
@@ -17,14 +16,14 @@ from graphmill.spi.kernels import check_cancelled
 from graphmill_plugins.kernels._strings import encode, map_distinct, string_array
 from graphmill_plugins.kernels._support import ask_for_memory
 from graphmill_plugins.kernels.string._regex import Rewrite, compile_pattern
+from graphmill_plugins.kernels.string._simple_patterns import simple_matcher, simple_replacer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from graphmill.spi import Value
-    from graphmill_plugins.kernels.string._regex import Pattern
 
-    _Replace: TypeAlias = Callable[[bytes], bytes]
+    _Matcher: TypeAlias = Callable[[list[bytes]], Iterable[bool]]
     _Replacer: TypeAlias = Callable[["_Progress", bytes], bytes]
 
 _BYTES_BETWEEN_CHECKS: Final = 1 << 24
@@ -40,21 +39,34 @@ def _scalar(name: str, value: Value) -> bytes:
     return item
 
 
-def _matches(pattern: Pattern, value: Value) -> Value:
-    matches = map_distinct(pattern.full_match, value.ravel().tolist())
+@lru_cache(maxsize=128)
+def _matcher(text: bytes) -> _Matcher:
+    """Return a function that tells which of some texts match a pattern as a whole."""
+    pattern = compile_pattern(text)
+    simple = simple_matcher(text, pattern)
+
+    def match(items: list[bytes]) -> Iterable[bool]:
+        found = None if simple is None else simple(items)
+        return map_distinct(pattern.full_match, items) if found is None else found
+
+    return match
+
+
+def _matches(match: _Matcher, value: Value) -> Value:
+    matches = match(value.ravel().tolist())
     return np.fromiter(matches, np.bool_, value.size).reshape(value.shape)
 
 
 @kernel("StaticRegexFullMatch", make=True, host=True)
 def static_regex_full_match(pattern: str) -> Callable[[Value], Value]:
     """Return whether each whole string matches."""
-    return partial(_matches, compile_pattern(encode(pattern)))
+    return partial(_matches, _matcher(encode(pattern)))
 
 
 @kernel("RegexFullMatch", host=True)
 def regex_full_match(value: Value, pattern: Value) -> Value:
     """Return whether each whole string matches a pattern that is an input."""
-    return _matches(compile_pattern(_scalar("Pattern", pattern)), value)
+    return _matches(_matcher(_scalar("Pattern", pattern)), value)
 
 
 class _Progress:
@@ -73,31 +85,6 @@ class _Progress:
             ask_for_memory(self._size, f"the replacements have {self._size} bytes")
 
 
-# Simple patterns that never match the empty string: a character class or a literal text.
-_CLASS = re.compile(rb"(?:\[(?:[^\]\\]|\\\w)+\]|\\[dDsSwW])(?P<repeat>\+?)")
-_LITERAL = re.compile(rb"[\w <>/=:;,@#%&!~'\"-]+", re.ASCII)
-_ASCII = [bytes([code]) for code in range(128)]
-
-
-def _simple_replacer(text: bytes, pattern: Pattern, new: bytes) -> _Replace | None:
-    """Return a function that replaces a simple pattern in ASCII text; None if it is not simple."""
-    if _LITERAL.fullmatch(text):
-        return lambda item: item.replace(text, new)
-    char_class = _CLASS.fullmatch(text)
-    if char_class is None:
-        return None
-    matched = b"".join([character for character in _ASCII if pattern.full_match(character)])
-    if not matched:
-        return lambda item: item
-    if not new:
-        return lambda item: item.translate(None, matched)
-    if len(new) == 1 and not char_class["repeat"]:
-        table = bytes.maketrans(matched, new * len(matched))
-        return lambda item: item.translate(table)
-    in_ascii = re.compile(b"[" + re.escape(matched) + b"]" + char_class["repeat"])
-    return lambda item: in_ascii.sub(lambda _: new, item)
-
-
 def _replacer(text: bytes, rewrite_text: bytes, replace_global: bool) -> _Replacer:
     pattern, rewrite = compile_pattern(text), Rewrite(rewrite_text)
     if rewrite.highest > pattern.groups or not (rewrite.is_valid or replace_global):
@@ -112,7 +99,7 @@ def _replacer(text: bytes, rewrite_text: bytes, replace_global: bool) -> _Replac
         return replace_first
     simple = None
     if b"\\" not in rewrite_text:
-        simple = _simple_replacer(text, pattern, rewrite_text)
+        simple = simple_replacer(text, pattern, rewrite_text)
     if simple is None:
         return lambda progress, item: pattern.replace_all(item, rewrite, progress)
 
