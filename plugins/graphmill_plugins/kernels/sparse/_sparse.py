@@ -7,6 +7,7 @@ A sparse tensor is passed as three tensors: `indices` (count, rank), `values` (c
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from graphmill.spi import Value
 
 _MAX_INT64 = 2**63 - 1
+_CACHED_SHAPES: Final = 256  # whose checks are kept; batches of examples have few shapes
 _MAX_SMALL_SIZE: Final = 600  # elements; NumPy broadcasts a short row as fast as a scalar
 
 
@@ -33,6 +35,8 @@ def check_parts(indices: Value, values: Value, shape: Value, name: str = "") -> 
             elements does not fit in 64 bits.
     """
     of = f" of {name}" if name else ""
+    if values.ndim == shape.ndim == 1 and indices.shape == values.shape + shape.shape:
+        return _checked(tuple(shape.tolist()), f"shape{of}")
     if indices.ndim != 2:
         raise InvalidArgumentError(
             f"Sparse indices{of} must be rank 2, got shape {shape_text(indices.shape)}"
@@ -50,12 +54,10 @@ def check_parts(indices: Value, values: Value, shape: Value, name: str = "") -> 
             f"Number of rows in indices{of} is {len(indices)}, which does not match the "
             f"{len(values)} elements of values"
         )
-    if indices.shape[1] != len(shape):
-        raise InvalidArgumentError(
-            f"Number of columns in indices{of} is {indices.shape[1]}, which does not match the "
-            f"{len(shape)} elements of shape"
-        )
-    return checked_sizes(shape, f"shape{of}")
+    raise InvalidArgumentError(
+        f"Number of columns in indices{of} is {indices.shape[1]}, which does not match the "
+        f"{len(shape)} elements of shape"
+    )
 
 
 def checked_sizes(shape: Value, what: str = "shape") -> tuple[int, ...]:
@@ -64,7 +66,11 @@ def checked_sizes(shape: Value, what: str = "shape") -> tuple[int, ...]:
     Raises:
         InvalidArgumentError: one is negative, or their product does not fit in 64 bits.
     """
-    sizes = tuple(shape.tolist())
+    return _checked(tuple(shape.tolist()), what)
+
+
+@lru_cache(maxsize=_CACHED_SHAPES)
+def _checked(sizes: tuple[int, ...], what: str) -> tuple[int, ...]:
     if min(sizes, default=0) < 0:
         raise InvalidArgumentError(f"{what} {shape_text(sizes)} has a negative size {min(sizes)}")
     if math.prod(sizes) > _MAX_INT64:
@@ -91,13 +97,21 @@ def lie_inside(indices: Value, sizes: tuple[int, ...]) -> bool:
     if not indices.size:
         return True
     if indices.size <= _MAX_SMALL_SIZE:  # negative indices are large when they are read as unsigned
-        kind = np.dtype(f"u{indices.dtype.itemsize}")
-        return bool((indices.view(kind) < np.array(sizes, kind)).all())
+        limits = _limits(sizes, indices.dtype.itemsize)
+        is_inside = indices.view(limits.dtype) < limits
+        return bool(np.count_nonzero(is_inside) == indices.size)
     # Column by column: reducing along an axis of two or three elements is slow.
     return all(
         column.min() >= 0 and column.max() < size
         for column, size in zip(indices.T, sizes, strict=True)
     )
+
+
+@lru_cache(maxsize=_CACHED_SHAPES)
+def _limits(sizes: tuple[int, ...], itemsize: int) -> Any:
+    """Return the sizes as unsigned integers of the indices' width."""
+    largest = 1 << (8 * itemsize - 1)
+    return np.array([min(size, largest) for size in sizes], f"u{itemsize}")
 
 
 def shape_text_of(row: Value) -> str:
@@ -119,6 +133,8 @@ def flat_positions(
     if not columns:
         return np.zeros(len(indices), np.int64)
     *outer, last = columns
+    if not outer:
+        return indices[:, last].astype(np.int64, copy=False)
     flat = indices[:, last]
     stride = 1
     for axis in range(len(outer) - 1, -1, -1):

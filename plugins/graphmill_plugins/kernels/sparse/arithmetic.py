@@ -8,7 +8,8 @@ sparse_reduce_op.cc, sparse_softmax_op.cc.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -217,18 +218,44 @@ EXTREMES = KernelTable(
 )
 
 
-def _reduced_axes(axes: Value, rank: int) -> list[int]:
-    if axes.ndim > 1:
-        raise InvalidArgumentError(
-            f"reduction_axes must be a scalar or vector, got shape {shape_text(axes.shape)}"
-        )
-    indices = axes.reshape(-1).tolist()
-    for axis in indices:
+def _reduced_axes(axes: tuple[int, ...], rank: int) -> list[int]:
+    for axis in axes:
         if not -rank <= axis < rank:
             raise InvalidArgumentError(
                 f"Invalid reduction dimension {axis}, for input with {rank} dimensions."
             )
-    return sorted({axis % rank for axis in indices})
+    return sorted({axis % rank for axis in axes})
+
+
+class _Target(NamedTuple):
+    """The result of a reduction.
+
+    Attributes:
+        remaining: the axes that are not reduced.
+        sizes: their sizes.
+        shape: of the result.
+        element_count: the number of elements of the result.
+    """
+
+    remaining: list[int]
+    sizes: tuple[int, ...]
+    shape: tuple[int, ...]
+    element_count: int
+
+
+@lru_cache(maxsize=256)
+def _target(sizes: tuple[int, ...], axes: tuple[int, ...], keep_dims: bool) -> _Target:
+    """Return the result of reducing along axes a tensor of these sizes.
+
+    Raises:
+        InvalidArgumentError: there is no such axis.
+    """
+    reduced = _reduced_axes(axes, len(sizes))
+    remaining = [axis for axis in range(len(sizes)) if axis not in reduced]
+    kept = shape = tuple([sizes[axis] for axis in remaining])
+    if keep_dims:
+        shape = tuple(1 if axis in reduced else n for axis, n in enumerate(sizes))
+    return _Target(remaining, kept, shape, math.prod(kept))
 
 
 class _Reduction:
@@ -236,21 +263,20 @@ class _Reduction:
 
     Attributes:
         flat: the position of each element in the result.
-        sizes: the shape of the result without the reduced axes.
-        out_shape: the shape of the result.
+        target: the result.
     """
 
     def __init__(
         self, indices: Value, values: Value, shape: Value, axes: Value, keep_dims: bool
     ) -> None:
         sizes = check_parts(indices, values, shape)
-        reduced = _reduced_axes(axes, len(sizes))
+        if axes.ndim > 1:
+            raise InvalidArgumentError(
+                f"reduction_axes must be a scalar or vector, got shape {shape_text(axes.shape)}"
+            )
+        self.target = _target(sizes, tuple(axes.reshape(-1).tolist()), keep_dims)
         check_bounds(indices, sizes)
-        remaining = [axis for axis in range(len(sizes)) if axis not in reduced]
-        self.sizes = self.out_shape = tuple([sizes[axis] for axis in remaining])
-        if keep_dims:
-            self.out_shape = tuple(1 if axis in reduced else n for axis, n in enumerate(sizes))
-        self.flat = flat_positions(indices, self.sizes, remaining)
+        self.flat = flat_positions(indices, self.target.sizes, self.target.remaining)
 
     def combined(self, ufunc: Any, values: Value) -> tuple[Any, Any]:
         """Return the positions that have elements, and their values."""
@@ -274,14 +300,15 @@ def _reduce(ufunc: Any) -> Callable[..., Value]:
         keep_dims: bool,
     ) -> Value:
         reduction = _Reduction(indices, values, shape, axes, keep_dims)
-        check_size(reduction.sizes, itemsize=values.dtype.itemsize)
-        out = np.zeros(math.prod(reduction.sizes), values.dtype)
+        target = reduction.target
+        check_size(target.sizes, itemsize=values.dtype.itemsize)
+        out = np.zeros(target.element_count, values.dtype)
         if ufunc is np.add and len(values) <= _MAX_SINGLE_SUMS and not is_narrow(values.dtype):
             np.add.at(out, reduction.flat, values)
         else:
             positions, combined = reduction.combined(ufunc, values)
             out[positions] = combined
-        return out.reshape(reduction.out_shape)
+        return out.reshape(target.shape)
 
     return reduce
 
@@ -296,7 +323,7 @@ def _reduce_sparse(ufunc: Any) -> Callable[..., tuple[Value, Value, Value]]:
     ) -> tuple[Value, Value, Value]:
         reduction = _Reduction(indices, values, shape, axes, keep_dims)
         positions, combined = reduction.combined(ufunc, values)
-        out_shape = reduction.out_shape
+        out_shape = reduction.target.shape
         return from_positions(positions, out_shape), combined, np.array(out_shape, np.int64)
 
     return reduce
