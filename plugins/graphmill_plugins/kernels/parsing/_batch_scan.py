@@ -42,7 +42,8 @@ if TYPE_CHECKING:
 
 _MAX_LENGTHS: Final = 4  # lengths of the examples of a batch, for layouts to be worthwhile
 _OFFSETS: Final = {kind: offset for offset, kind in enumerate(KINDS)}
-_DECODERS: Final = {dtypes.float32: floats_of, dtypes.int64: small_integers_of}
+DECODERS: Final = {dtypes.float32: floats_of, dtypes.int64: small_integers_of}
+"""For each type of numbers what decodes a table of their bytes, None if a varint is longer."""
 _LISTS: Final = {number << 3 | LENGTH: dtype for number, dtype in NUMBERS.items()}
 
 
@@ -179,7 +180,7 @@ class Scan:
         for dtype, columns in self._headers.number_columns(lengths).items():
             if columns is None:
                 continue
-            values = _DECODERS[dtype](columns.gathered(tables, size))
+            values = DECODERS[dtype](columns.gathered(tables, size))
             if values is not None:
                 self._decoded.update(_split(values, columns.counts))
 
@@ -396,6 +397,10 @@ def field_at(content: bytes, offset: int, tag: int) -> tuple[int, int]:
     size = content[offset + 1]
     if size < 128:
         return offset + 2, offset + 2 + size
+    following = content[offset + 2]
+    if following < 128:
+        start = offset + 3
+        return start, start + (size & 0x7F | following << 7)
     size, start = read_varint(content, offset + 1, len(content))
     return start, start + size
 

@@ -224,9 +224,12 @@ class _Batch:
         lengths = steps.lengths
         self._check_steps(column, steps)
         longest = int(lengths.max(initial=0))
-        blank: Any = b"" if dtype.kind == "s" else 0
-        table = np.full((len(lengths), longest, size), blank, dtype.as_numpy_dtype)
-        table[np.arange(longest) < lengths[:, None]] = steps.rows.values.reshape(-1, size)
+        if int(lengths.min(initial=longest)) == longest:
+            table = steps.rows.values
+        else:
+            blank: Any = b"" if dtype.kind == "s" else 0
+            table = np.full((len(lengths), longest, size), blank, dtype.as_numpy_dtype)
+            table[np.arange(longest) < lengths[:, None]] = steps.rows.values.reshape(-1, size)
         batch = (len(lengths),) if self._is_batch else ()
         dense = table.reshape(*batch, longest, *column.shape)
         return dense, lengths if self._is_batch else lengths[0]

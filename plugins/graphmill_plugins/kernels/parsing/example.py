@@ -192,6 +192,7 @@ def parse_example_v1(
     """Parse a vector of examples into sparse and dense columns."""
     header_cache = HeaderCache()
     column_cache = DenseColumnCache(Tdense, dense_shapes)
+    sparse_dtypes = types_of(sparse_types)
 
     def parse(
         serialized: Value,
@@ -204,7 +205,7 @@ def parse_example_v1(
             raise InvalidArgumentError(
                 f"Expected serialized to be a vector, got shape: {shape_text(serialized.shape)}"
             )
-        sparse = list(zip(_keys(sparse_keys), types_of(sparse_types), strict=True))
+        sparse = list(zip(_keys(sparse_keys), sparse_dtypes, strict=True))
         dense = column_cache.of(_keys(dense_keys), dense_defaults)
         return parse_columns(header_cache, serialized, names, sparse, dense)[:4]
 
@@ -223,6 +224,8 @@ def parse_example_v2(
     """Parse an example or a vector of them into sparse, dense and ragged columns."""
     header_cache = HeaderCache()
     column_cache = DenseColumnCache(Tdense, dense_shapes)
+    sparse_dtypes, ragged_dtypes = types_of(sparse_types), types_of(ragged_value_types)
+    split_dtypes = list(map(as_dtype, ragged_split_types))
 
     def parse(
         serialized: Value,
@@ -240,14 +243,13 @@ def parse_example_v2(
         sparse_names = key_vector(sparse_keys, num_sparse, "sparse_keys")
         dense_names = key_vector(dense_keys, len(Tdense), "dense_keys")
         ragged_names = key_vector(ragged_keys, len(ragged_value_types), "ragged_keys")
-        splits = map(as_dtype, ragged_split_types)
         return parse_columns(
             header_cache,
             serialized,
             names,
-            list(zip(sparse_names, types_of(sparse_types), strict=True)),
+            list(zip(sparse_names, sparse_dtypes, strict=True)),
             column_cache.of(dense_names, dense_defaults),
-            list(zip(ragged_names, types_of(ragged_value_types), splits, strict=True)),
+            list(zip(ragged_names, ragged_dtypes, split_dtypes, strict=True)),
         )
 
     return parse
@@ -285,6 +287,7 @@ def parse_single_example(
     header_cache = HeaderCache()
     column_cache = DenseColumnCache(Tdense, dense_shapes)
     dense_names = list(map(encode, dense_keys))
+    sparse = list(zip(map(encode, sparse_keys), types_of(sparse_types), strict=True))
     no_names = np.empty(0, object)
 
     def parse(serialized: Value, dense_defaults: list[Value]) -> tuple[Any, ...]:
@@ -292,7 +295,6 @@ def parse_single_example(
             raise InvalidArgumentError(
                 f"Expected serialized to be a scalar, got shape: {shape_text(serialized.shape)}"
             )
-        sparse = list(zip(map(encode, sparse_keys), types_of(sparse_types), strict=True))
         dense = column_cache.of(dense_names, dense_defaults)
         return parse_columns(header_cache, serialized, no_names, sparse, dense)[:4]
 

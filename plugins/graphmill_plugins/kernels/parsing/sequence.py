@@ -5,6 +5,7 @@ Semantics: tensorflow/core/kernels/example_parsing_ops.cc, example_proto_fast_pa
 
 from __future__ import annotations
 
+from operator import is_not
 from typing import TYPE_CHECKING, Any
 
 from graphmill.dtypes import as_dtype
@@ -33,6 +34,34 @@ _OPTIONS: dict[str, Any] = {
     "expensive": True,
     "make": True,  # a node caches parsed headers
 }
+
+
+class _ColumnCache:
+    """The columns of a node, which are made anew if keys or default values have changed.
+
+    Threads: parsers may share it; columns never change.
+
+    Args:
+        make: makes columns of lists of keys and of default values.
+    """
+
+    def __init__(self, make: Callable[..., SequenceColumns]) -> None:
+        self._make = make
+        self._last: tuple[tuple[list[Any], ...], list[Value], SequenceColumns | None]
+        self._last = (), [], None
+
+    def of(self, defaults: list[Value], *keys: list[Any]) -> SequenceColumns:
+        """Return the columns of these default values and keys."""
+        known, values, columns = self._last
+        if (
+            columns is None
+            or known != keys
+            or len(values) != len(defaults)
+            or any(map(is_not, values, defaults))
+        ):
+            columns = self._make(defaults, *keys)
+            self._last = keys, list(defaults), columns
+        return columns
 
 
 def _pairs(keys: Sequence[bytes], types: Sequence[Any]) -> list[tuple[bytes, DType]]:
@@ -93,21 +122,16 @@ def parse_sequence_example_v1(
     _check_count("feature_list_sparse", Nfeature_list_sparse, feature_list_sparse_types)
     _check_count("feature_list_dense", Nfeature_list_dense, feature_list_dense_types)
     header_cache = HeaderCache()
+    missing = set(feature_list_dense_missing_assumed_empty)
 
-    def parse(
-        serialized: Value,
-        debug_name: Value,
-        context_dense_defaults: list[Value],
-    ) -> tuple[Any, ...]:
-        _check_rank(serialized, 1)
-        missing = set(feature_list_dense_missing_assumed_empty)
-        columns = SequenceColumns(
+    def columns_of(defaults: list[Value]) -> SequenceColumns:
+        return SequenceColumns(
             context_sparse=_pairs(list(map(encode, context_sparse_keys)), context_sparse_types),
             context_dense=dense_columns(
                 list(map(encode, context_dense_keys)),
                 Tcontext_dense,
                 context_dense_shapes,
-                context_dense_defaults,
+                defaults,
             ),
             list_sparse=_pairs(
                 list(map(encode, feature_list_sparse_keys)), feature_list_sparse_types
@@ -119,6 +143,16 @@ def parse_sequence_example_v1(
                 [key in missing for key in feature_list_dense_keys],
             ),
         )
+
+    column_cache = _ColumnCache(columns_of)
+
+    def parse(
+        serialized: Value,
+        debug_name: Value,
+        context_dense_defaults: list[Value],
+    ) -> tuple[Any, ...]:
+        _check_rank(serialized, 1)
+        columns = column_cache.of(context_dense_defaults)
         parsed = parse_sequences(header_cache, serialized, debug_name, columns)
         return (*parsed[:4], *parsed[6:11])
 
@@ -159,6 +193,35 @@ def parse_sequence_example_v2(
     _check_count("feature_list_dense", Nfeature_list_dense, feature_list_dense_types)
     header_cache = HeaderCache()
 
+    def columns_of(
+        defaults: list[Value],
+        context_sparse: list[bytes],
+        context_dense: list[bytes],
+        context_ragged: list[bytes],
+        list_sparse: list[bytes],
+        list_dense: list[bytes],
+        list_ragged: list[bytes],
+        allow_missing: list[bool],
+    ) -> SequenceColumns:
+        return SequenceColumns(
+            context_sparse=_pairs(context_sparse, context_sparse_types),
+            context_dense=dense_columns(
+                context_dense, Tcontext_dense, context_dense_shapes, defaults
+            ),
+            context_ragged=_triples(
+                context_ragged, context_ragged_value_types, context_ragged_split_types
+            ),
+            list_sparse=_pairs(list_sparse, feature_list_sparse_types),
+            list_dense=_dense_lists(
+                list_dense, feature_list_dense_types, feature_list_dense_shapes, allow_missing
+            ),
+            list_ragged=_triples(
+                list_ragged, feature_list_ragged_value_types, feature_list_ragged_split_types
+            ),
+        )
+
+    column_cache = _ColumnCache(columns_of)
+
     def parse(
         serialized: Value,
         debug_name: Value,
@@ -185,40 +248,19 @@ def parse_sequence_example_v2(
                 f"Expected len(feature_list_dense_missing_assumed_empty) == {len(dense_keys)}, got "
                 f"{len(allow_missing)}"
             )
-        columns = SequenceColumns(
-            context_sparse=_pairs(
-                keys(context_sparse_keys, context_sparse_types, "context_sparse_keys"),
-                context_sparse_types,
-            ),
-            context_dense=dense_columns(
-                keys(context_dense_keys, Tcontext_dense, "context_dense_keys"),
-                Tcontext_dense,
-                context_dense_shapes,
-                context_dense_defaults,
-            ),
-            context_ragged=_triples(
-                keys(context_ragged_keys, context_ragged_value_types, "context_ragged_keys"),
-                context_ragged_value_types,
-                context_ragged_split_types,
-            ),
-            list_sparse=_pairs(
-                keys(
-                    feature_list_sparse_keys, feature_list_sparse_types, "feature_list_sparse_keys"
-                ),
-                feature_list_sparse_types,
-            ),
-            list_dense=_dense_lists(
-                dense_keys, feature_list_dense_types, feature_list_dense_shapes, allow_missing
-            ),
-            list_ragged=_triples(
-                keys(
-                    feature_list_ragged_keys,
-                    feature_list_ragged_value_types,
-                    "feature_list_ragged_keys",
-                ),
+        columns = column_cache.of(
+            context_dense_defaults,
+            keys(context_sparse_keys, context_sparse_types, "context_sparse_keys"),
+            keys(context_dense_keys, Tcontext_dense, "context_dense_keys"),
+            keys(context_ragged_keys, context_ragged_value_types, "context_ragged_keys"),
+            keys(feature_list_sparse_keys, feature_list_sparse_types, "feature_list_sparse_keys"),
+            dense_keys,
+            keys(
+                feature_list_ragged_keys,
                 feature_list_ragged_value_types,
-                feature_list_ragged_split_types,
+                "feature_list_ragged_keys",
             ),
+            allow_missing,
         )
         return parse_sequences(header_cache, serialized, debug_name, columns)
 
@@ -237,6 +279,30 @@ def parse_single_sequence_example(
     """Parse one sequence example into sparse and dense columns."""
     header_cache = HeaderCache()
 
+    def columns_of(
+        defaults: list[Value],
+        context_sparse: list[bytes],
+        context_dense: list[bytes],
+        list_sparse: list[bytes],
+        list_dense: list[bytes],
+        missing: list[bytes],
+    ) -> SequenceColumns:
+        return SequenceColumns(
+            context_sparse=_pairs(context_sparse, context_sparse_types),
+            context_dense=dense_columns(
+                context_dense, Tcontext_dense, context_dense_shapes, defaults
+            ),
+            list_sparse=_pairs(list_sparse, feature_list_sparse_types),
+            list_dense=_dense_lists(
+                list_dense,
+                feature_list_dense_types,
+                feature_list_dense_shapes,
+                [key in missing for key in list_dense],
+            ),
+        )
+
+    column_cache = _ColumnCache(columns_of)
+
     def parse(
         serialized: Value,
         feature_list_dense_missing_assumed_empty: Value,
@@ -248,27 +314,17 @@ def parse_single_sequence_example(
         debug_name: Value,
     ) -> tuple[Any, ...]:
         _check_rank(serialized, 0)
-        missing = set(feature_list_dense_missing_assumed_empty.ravel().tolist())
 
         def keys(tensors: list[Value]) -> list[bytes]:
             return [tensor.item() for tensor in tensors]
 
-        list_keys = keys(feature_list_dense_keys)
-        columns = SequenceColumns(
-            context_sparse=_pairs(keys(context_sparse_keys), context_sparse_types),
-            context_dense=dense_columns(
-                keys(context_dense_keys),
-                Tcontext_dense,
-                context_dense_shapes,
-                context_dense_defaults,
-            ),
-            list_sparse=_pairs(keys(feature_list_sparse_keys), feature_list_sparse_types),
-            list_dense=_dense_lists(
-                list_keys,
-                feature_list_dense_types,
-                feature_list_dense_shapes,
-                [key in missing for key in list_keys],
-            ),
+        columns = column_cache.of(
+            context_dense_defaults,
+            keys(context_sparse_keys),
+            keys(context_dense_keys),
+            keys(feature_list_sparse_keys),
+            keys(feature_list_dense_keys),
+            feature_list_dense_missing_assumed_empty.ravel().tolist(),
         )
         parsed = parse_sequences(header_cache, serialized, debug_name, columns)
         return (*parsed[:4], *parsed[6:10])

@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from graphmill.errors import DataLossError
+from graphmill import dtypes
+from graphmill.errors import DataLossError, InvalidArgumentError
 from graphmill.spi.protos import iterate_fields
 from graphmill_plugins.kernels.parsing._batch_scan import (
+    DECODERS,
+    FeatureRows,
     concatenated_rows,
     decoded_rows,
     entry_at,
@@ -31,7 +34,7 @@ if TYPE_CHECKING:
 
     from graphmill.dtypes import DType
     from graphmill.spi import Value
-    from graphmill_plugins.kernels.parsing._batch_scan import Cell, FeatureRows
+    from graphmill_plugins.kernels.parsing._batch_scan import Cell
 
 
 class Steps(NamedTuple):
@@ -48,6 +51,13 @@ class Steps(NamedTuple):
     missing: list[bool]
 
 
+class _FeatureList(NamedTuple):
+    """A feature list of an example: its bytes, and start and end of each of its parts in them."""
+
+    content: bytes
+    spans: list[tuple[int, int]]
+
+
 class FeatureListScan:
     """Collects the requested feature lists of a batch of examples.
 
@@ -58,13 +68,9 @@ class FeatureListScan:
 
     def __init__(self, keys: Iterable[bytes], prefixes: Sequence[str]) -> None:
         self._prefixes = prefixes
-        self._cells: dict[bytes, list[list[Cell] | None]] = {
+        self._lists: dict[bytes, list[_FeatureList | None]] = {
             key: [None] * len(prefixes) for key in keys
         }
-        self._kinds: dict[bytes, set[DType]] = {key: set() for key in self._cells}
-        self._headers: dict[bytes, dict[bytes, int]] = {key: {} for key in self._cells}
-        self._header: dict[bytes, int] = {}
-        self._spans: dict[tuple[bytes, int], tuple[bytes, list[tuple[int, int]]]] = {}
 
     def add(self, row: int, content: bytes, start: int, end: int) -> None:
         """Collect the lists of the `FeatureLists` message in `content[start:end]`.
@@ -84,19 +90,84 @@ class FeatureListScan:
             self._add_list(row, key, content, spans)
 
     def _add_list(self, row: int, key: bytes, content: bytes, spans: list[tuple[int, int]]) -> None:
-        if key in self._cells:
-            self._spans[key, row] = content, spans
-            self._cells[key][row] = [
-                cell for span in spans for cell in self._steps(key, content, *span)
-            ]
+        lists = self._lists.get(key)
+        if lists is None:
+            return
+        replaced = lists[row]
+        if replaced is not None:
+            parse_steps(*replaced)  # it must be valid, too
+        lists[row] = _FeatureList(content, spans)
 
-    def _steps(self, key: bytes, content: bytes, start: int, end: int) -> list[Cell]:
+    def column(self, key: bytes, dtype: DType) -> Steps:
+        """Return the values of a feature list.
+
+        Raises:
+            InvalidArgumentError: an example has values of another type, or malformed ones.
+        """
+        lists = self._lists[key]
+        missing = [one is None for one in lists]
+        equal = _equal_steps(lists, dtype)
+        if equal is not None:
+            return Steps(*equal, missing)
+        cells = self._cells(lists)
+        rows = None
+        if cells.kinds <= {dtype}:
+            rows = decoded_rows([cell for steps in cells.steps for cell in steps], dtype)
+        if rows is None:
+            rows = self._parsed_rows(key, dtype)
+        lengths = np.array(list(map(len, cells.steps)), np.int64)
+        return Steps(rows, lengths, missing)
+
+    def _cells(self, lists: list[_FeatureList | None]) -> _Cells:
+        cells = _Cells()
+        for one, prefix in zip(lists, self._prefixes, strict=True):
+            try:
+                cells.add(one)
+            except DataLossError as error:
+                raise InvalidArgumentError(
+                    f"{prefix}Could not parse SequenceExample input: {error.message}"
+                ) from error
+        return cells
+
+    def _parsed_rows(self, key: bytes, dtype: DType) -> FeatureRows:
+        parts = []
+        for one, prefix in zip(self._lists[key], self._prefixes, strict=True):
+            features = [] if one is None else parse_steps(*one)
+            parts += [values_of(feature, dtype, key, prefix) for feature in features]
+        return concatenated_rows(parts, dtype)
+
+
+class _Cells:
+    """The undecoded steps of a feature list.
+
+    Attributes:
+        steps: the steps of each example.
+        kinds: the types of their lists, as far as they are plain bytes.
+    """
+
+    def __init__(self) -> None:
+        self.steps: list[list[Cell]] = []
+        self.kinds: set[DType] = set()
+        self._sizes: dict[bytes, int] = {}  # of the steps with each header
+        self._header = 0  # the size of the last header
+
+    def add(self, feature_list: _FeatureList | None) -> None:
+        """Add the steps of an example.
+
+        Raises:
+            DataLossError: the list is malformed.
+        """
         cells: list[Cell] = []
-        kinds, headers = self._kinds[key], self._headers[key]
-        offset, header = start, self._header.get(key, 0)
+        self.steps.append(cells)
+        if feature_list is not None:
+            for start, end in feature_list.spans:
+                self._add_span(cells, feature_list.content, start, end)
+
+    def _add_span(self, cells: list[Cell], content: bytes, start: int, end: int) -> None:
+        offset, header, sizes = start, self._header, self._sizes
         try:
             while offset < end:
-                size = headers.get(content[offset : offset + header])
+                size = sizes.get(content[offset : offset + header])
                 if size is not None and offset + size <= end:
                     cells.append(content[offset + header : offset + size])
                     offset += size
@@ -110,39 +181,60 @@ class FeatureListScan:
                     kind, begin, cell = list_at(content, first, last)
                     if kind is None:
                         break
-                    kinds.add(kind)
+                    self.kinds.add(kind)
                     cells.append(cell)
-                    self._header[key] = header = begin - offset
-                    headers[content[offset:begin]] = last - offset
+                    self._header = header = begin - offset
+                    sizes[content[offset:begin]] = last - offset
                 offset = last
         except (IndexError, DataLossError):
             pass  # parsing field by field raises the error
         if offset < end:
             features = parse_steps(content, [(offset, end)])
             cells += [feature if feature.dtype else None for feature in features]
-        return cells
 
-    def column(self, key: bytes, dtype: DType) -> Steps:
-        """Return the values of a feature list.
 
-        Raises:
-            InvalidArgumentError: an example has values of another type, or malformed ones.
-        """
-        lists = self._cells[key]
-        rows = None
-        if self._kinds[key] <= {dtype}:
-            rows = decoded_rows([cell for cells in lists for cell in cells or ()], dtype)
-        if rows is None:
-            rows = self._parsed_rows(key, dtype)
-        lengths = np.array([len(cells or ()) for cells in lists], np.int64)
-        return Steps(rows, lengths, [cells is None for cells in lists])
+def _equal_steps(
+    lists: Sequence[_FeatureList | None], dtype: DType
+) -> tuple[FeatureRows, Value] | None:
+    """Decode a batch at once if all its steps have the header of the first one, and thus its size.
 
-    def _parsed_rows(self, key: bytes, dtype: DType) -> FeatureRows:
-        parts = []
-        for row, prefix in enumerate(self._prefixes):
-            content, spans = self._spans.get((key, row), (b"", []))
-            parts += [values_of(step, dtype, key, prefix) for step in parse_steps(content, spans)]
-        return concatenated_rows(parts, dtype)
+    Return the values of all steps, and the number of steps of each example; None if the headers
+    differ, or the values are not numbers of a fixed width.
+    """
+    decode = DECODERS.get(dtype)
+    if decode is None or any(one is not None and len(one.spans) != 1 for one in lists):
+        return None
+    parts = [b"" if one is None else one.content[slice(*one.spans[0])] for one in lists]
+    content = b"".join(parts)
+    header, size = _first_step(content, dtype)
+    if header == size or any(len(part) % size for part in parts):
+        return None
+    table = np.frombuffer(content, np.uint8).reshape(-1, size)
+    if (table[:, :header] != table[0, :header]).any():
+        return None
+    values = decode(table[:, header:].copy())
+    if values is None:
+        return None
+    lengths = np.array([len(part) // size for part in parts], np.int64)
+    count = values.shape[1]
+    rows = FeatureRows(values.reshape(-1), np.full(len(table), count, np.int64), None, count)
+    return rows, lengths
+
+
+def _first_step(content: bytes, dtype: DType) -> tuple[int, int]:
+    """Return the sizes of the header of the first step and of the step; zeros if it is not plain.
+
+    Floats take four bytes each.
+    """
+    try:
+        first, last = field_at(content, 0, FIRST)
+        kind, begin, cell = list_at(content, first, last)
+    except (IndexError, DataLossError):
+        return 0, 0
+    is_plain = first and last <= len(content) and kind is dtype
+    if not is_plain or (dtype is dtypes.float32 and len(cell) % 4):
+        return 0, 0
+    return begin, last
 
 
 def _plain_entry(content: bytes, offset: int, end: int) -> tuple[bytes, int, int] | None:

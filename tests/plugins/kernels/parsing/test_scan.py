@@ -276,3 +276,38 @@ def test_a_step_of_another_type_is_refused():
     content = entry(b"i", message(1, integers(1)) + message(1, message(2, b"")))
     with pytest.raises(InvalidArgumentError, match="Data types don't match"):
         steps([content], b"i")
+
+
+def step_lists(*lists: list[bytes], key: bytes = b"i") -> list[bytes]:
+    return [entry(key, b"".join(message(1, step) for step in written)) for written in lists]
+
+
+@pytest.mark.parametrize("last", [integers(7), integers(300), integers(7, 8), b"", texts(b"\x01")])
+def test_steps_are_read_whether_or_not_all_have_one_header(last):
+    contents = [*step_lists([integers(1), integers(2)], []), b"", *step_lists([last])]
+    if last == texts(b"\x01"):
+        with pytest.raises(InvalidArgumentError, match="Data types don't match"):
+            steps(contents, b"i")
+        return
+    added = {integers(300): [300], integers(7, 8): [7, 8], b"": []}.get(last, [7])
+    assert steps(contents, b"i") == ([1, 2, *added], [1, 1, len(added)], [2, 0, 0, 1])
+
+
+def test_equal_steps_of_floats_are_values_of_their_own():
+    contents = step_lists([floats(1.5, 2.0), floats(3.0, 4.0)], [floats(5.0, 6.0)], key=b"f")
+    scan = FeatureListScan([b"f"], ["", ""])
+    for row, content in enumerate(contents):
+        scan.add(row, content, 0, len(content))
+    found = scan.column(b"f", dtypes.float32)
+    assert found.rows.values.tolist() == [1.5, 2.0, 3.0, 4.0, 5.0, 6.0]
+    assert found.rows.count_of_each == 2
+    assert found.rows.values.flags.writeable
+
+
+def test_a_list_that_another_replaces_must_be_valid():
+    (valid,) = step_lists([integers(1)])
+    broken = entry(b"i", message(1, integers(5))[:-1])
+    with pytest.raises(DataLossError):
+        steps([broken + valid], b"i")
+    with pytest.raises(InvalidArgumentError, match="Could not parse SequenceExample"):
+        steps([valid + broken], b"i")
