@@ -66,7 +66,7 @@ RENAMED_MODULES: dict[str, str] = {
 
 RENAMED_NAMES: dict[str, dict[str, str]] = {
     "graphmill.spi.cluster": {"give_back": "copy_message"},
-    "graphmill.spi.compilers": {"Story": "TransitionHistory"},
+    "graphmill.spi.compilers": {"LentMemory": "TransferredMemory", "Story": "TransitionHistory"},
     "graphmill.spi.kernels": {"DISTINCT_ROWS": "UNIQUE_INDICES"},
     "graphmill.testing.conformance.clauses": {
         "ROWS_ATTRIBUTE": "CLAUSES_ATTRIBUTE",

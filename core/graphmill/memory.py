@@ -43,7 +43,7 @@ def aligned_view(
     return raw[shift : shift + nbytes].view(dtype).reshape(shape)
 
 
-class LentMemory:
+class TransferredMemory:
     """Memory whose ownership was transferred to one array: nothing else reads or writes it.
 
     Args:

@@ -27,7 +27,7 @@ WARM_UP = 0.2
 
 
 class Times(NamedTuple):
-    """Seconds of one call: those that passed, and those of the calling thread."""
+    """The wall time of one call, and the processor time of the calling thread, in seconds."""
 
     passed: float
     thread: float

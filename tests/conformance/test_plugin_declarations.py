@@ -75,7 +75,7 @@ def find(host: graphmill.Host, text: str, tier: str, monkeypatch: pytest.MonkeyP
     """Return the suite's report on a case with wrong declarations."""
     (case,) = parse_cases(text, "own")
     with pytest.raises(AssertionError) as caught:
-        PluginTests().test_a_case_has_one_answer_in_every_tier(case, tier, host, monkeypatch)
+        PluginTests().test_a_case_has_one_result_in_every_tier(case, tier, host, monkeypatch)
     return str(caught.value)
 
 

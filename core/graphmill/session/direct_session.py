@@ -92,7 +92,7 @@ class DirectSession(SessionInterface):
         config: the session's configuration.
         devices: the devices of a server, which its sessions share with their resources; None for
             devices of its own.
-        lends_fetches: whether fetched arrays may share the memory of constants and variables,
+        fetches_may_alias: whether fetched arrays may share the memory of constants and variables,
             because the caller only reads them, and not for long; else the caller owns them.
 
     Raises:
@@ -116,7 +116,7 @@ class DirectSession(SessionInterface):
         partial_runs: the unfinished partial runs.
         hot_steps: builds the graphs of signatures that run often again, with more passes.
         pool: the default thread pool for expensive kernels; None for none.
-        lends_fetches: whether fetched arrays may share the memory of constants and variables.
+        fetches_may_alias: whether fetched arrays may share the memory of constants and variables.
         has_timeout: whether the config limits how long a step takes.
     """
 
@@ -126,7 +126,7 @@ class DirectSession(SessionInterface):
         config: ConfigProto,
         devices: DeviceMgr | None = None,
         *,
-        lends_fetches: bool = False,
+        fetches_may_alias: bool = False,
         effects: EffectsPolicy | None = None,
     ) -> None:
         if config.ListFields():
@@ -136,7 +136,7 @@ class DirectSession(SessionInterface):
         self.name = f"direct-{next(_session_numbers)}"
         self.host = host
         self.config = config
-        self.lends_fetches = lends_fetches
+        self.fetches_may_alias = fetches_may_alias
         self.has_timeout = bool(config.operation_timeout_in_ms)
         self.effects = policy_of(config) if effects is None else effects
         self.new_rendezvous = rendezvous_maker(host.transports, config)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from graphmill.lowering.placement.memory_types import MemoryTypeFinder as MemoryTypeFinder
     from graphmill.lowering.placement.memory_types import ensure_memory_types as ensure_memory_types
     from graphmill.memory import ALIGNMENT as ALIGNMENT
-    from graphmill.memory import LentMemory as LentMemory
+    from graphmill.memory import TransferredMemory as TransferredMemory
     from graphmill.memory import aligned_empty as aligned_empty
     from graphmill.ops.definition.system_ops import COPY_TO_DEVICE as COPY_TO_DEVICE
     from graphmill.ops.definition.system_ops import COPY_TO_HOST as COPY_TO_HOST
@@ -55,7 +55,7 @@ else:
             "graphmill.lowering.functions.function_runtime": "FunctionLibraryRuntime",
             "graphmill.lowering.kernel_factory": "KernelFactory",
             "graphmill.lowering.placement.memory_types": "MemoryTypeFinder ensure_memory_types",
-            "graphmill.memory": "ALIGNMENT LentMemory aligned_empty",
+            "graphmill.memory": "ALIGNMENT TransferredMemory aligned_empty",
             "graphmill.ops.definition.system_ops": "COPY_TO_DEVICE COPY_TO_HOST",
             "graphmill.plugin.host": "default_host",
             "graphmill.runtime.resources.exclusive_update": (

@@ -28,13 +28,13 @@ class LocalWorker(WorkerInterface):
 
     Args:
         worker: the worker.
-        lends_outputs: whether fetched arrays may share the memory of variables, because the master
-            only reads them, and not for long.
+        outputs_may_alias: whether fetched arrays may share the memory of variables, because the
+            master only reads them, and not for long.
     """
 
-    def __init__(self, worker: Worker, *, lends_outputs: bool = False) -> None:
+    def __init__(self, worker: Worker, *, outputs_may_alias: bool = False) -> None:
         self._worker = worker
-        self._lends_outputs = lends_outputs
+        self._outputs_may_alias = outputs_may_alias
 
     def get_status(self, request: proto.GetStatusRequest, done: Done) -> Withdraw:
         """Return the devices of the worker."""
@@ -101,7 +101,7 @@ class LocalWorker(WorkerInterface):
 
     def run_graph(self, session_handle: str, call: StepCall, done: RunDone) -> Withdraw:
         """Run a partition of a step, in a thread of the worker."""
-        once = _Once(done, lends=self._lends_outputs)
+        once = _Once(done, may_alias=self._outputs_may_alias)
         # No call is repeated here, so its outcome need not be stored.
         call = replace(call, request_id=0)
         leave = self._worker.run_graph(session_handle, call, once, was_created=True)
@@ -148,9 +148,9 @@ class _Once:
     Threads: `_lock` decides which outcome is the first.
     """
 
-    def __init__(self, done: RunDone, *, lends: bool) -> None:
+    def __init__(self, done: RunDone, *, may_alias: bool) -> None:
         self._done: RunDone | None = done
-        self._lends = lends
+        self._may_alias = may_alias
         self._lock = threading.Lock()
 
     def __call__(self, result: StepResult | None, error: OpError | None) -> None:
@@ -159,7 +159,7 @@ class _Once:
         if done is None:
             return
         if result is not None:
-            own = _as_fetched if self._lends else _own
+            own = _as_fetched if self._may_alias else _own
             result.outputs = {key: own(value) for key, value in result.outputs.items()}
         done(result, error)
 

@@ -18,7 +18,7 @@ from graphmill.errors import (
     OpError,
     ResourceExhaustedError,
 )
-from graphmill.memory import LentMemory
+from graphmill.memory import TransferredMemory
 from graphmill.runtime.executor import ExecutorArgs, ExecutorBarrier
 from graphmill.runtime.process.references import counts_prove_ownership, references_to
 from graphmill.runtime.process.shutdown import SHUTDOWN
@@ -77,7 +77,7 @@ def run_step(
         sync_on_finish=executors.syncs_devices,
     )
     _run(session, executors, args, executors.serving)
-    return step_results(executors, frame, lends=session.lends_fetches)
+    return step_results(executors, frame, may_alias=session.fetches_may_alias)
 
 
 def run_step_with_options(
@@ -163,7 +163,7 @@ def run_step_with_options(
             )
         if observers is not None and step is not None:
             observers.finished(step, time.monotonic() - args.start_time, failure, metadata)
-    return step_results(executors, frame, lends=session.lends_fetches)
+    return step_results(executors, frame, may_alias=session.fetches_may_alias)
 
 
 def _run_traced(
@@ -301,14 +301,14 @@ def _run_partitions(
 
 
 def step_results(
-    executors: ExecutorsAndKeys, frame: CallFrame, *, lends: bool = False
+    executors: ExecutorsAndKeys, frame: CallFrame, *, may_alias: bool = False
 ) -> list[Value]:
     """Return the results of a step that has ended, as NumPy arrays and scalars.
 
     Args:
         executors: the executors of its signature.
         frame: its call frame.
-        lends: whether arrays may share the memory of constants and variables.
+        may_alias: whether arrays may share the memory of constants and variables.
 
     Raises:
         InvalidArgumentError: a fetch was not computed.
@@ -331,7 +331,7 @@ def step_results(
             value = value[()]  # a scalar comes back as one, as in TensorFlow's Python API
         else:
             holders = references_to(value)  # before the call, which holds it too
-            if not lends and not _is_exclusive(value, holders):
+            if not may_alias and not _is_exclusive(value, holders):
                 value = _copied(value, executors.fetches[index])
         results.append(value)
     return results
@@ -360,7 +360,7 @@ def _is_exclusive(value: np.ndarray[Any, Any], holders: tuple[int, int]) -> bool
         return True
     if base_references > _BASE_ONLY_OURS:
         return False
-    return type(base) is LentMemory or (
+    return type(base) is TransferredMemory or (
         type(base) is np.ndarray and base.base is None and base.flags.owndata
     )
 

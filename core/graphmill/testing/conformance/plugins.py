@@ -75,7 +75,7 @@ class PluginTests:
 
     @clauses("E6")
     @pytest.mark.parametrize("tier", _TIERS)
-    def test_a_case_has_one_answer_in_every_tier(
+    def test_a_case_has_one_result_in_every_tier(
         self, case: Case, tier: str, host: Host, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Values, types, shapes and errors of compiled and interpreted nodes are the same."""

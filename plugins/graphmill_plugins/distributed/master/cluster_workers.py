@@ -43,7 +43,7 @@ class ClusterWorkers:
         self._credentials = credentials_of(server_def.default_session_config, is_server=True)
         self._may_be_local = TransferSettings.of(server_def.default_session_config).local_socket
         self._variants = variants
-        self._own = LocalWorker(worker, lends_outputs=True)
+        self._own = LocalWorker(worker, outputs_may_alias=True)
         self._lock = threading.Lock()
         self._others: dict[str, GrpcWorker] | None = None
 

@@ -297,7 +297,9 @@ class MasterService:
         effects = policy_of(config).within(server_policy_of(self._default_config))
         if cluster is None:
             devices, close_devices = self._devices_for(config)
-            direct = DirectSession(self._host, config, devices, lends_fetches=True, effects=effects)
+            direct = DirectSession(
+                self._host, config, devices, fetches_may_alias=True, effects=effects
+            )
             return MasterSession(direct, close_devices)
         workers, task = cluster.by_task(), cluster.master_task
         session = ClusterSession(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphmill.spi.compilers import LentMemory, is_sole_holder, set_value, value_of
+from graphmill.spi.compilers import TransferredMemory, is_sole_holder, set_value, value_of
 from graphmill_plugins._jax import JaxDevice, cpu_devices, jax_module
 from graphmill_plugins.jit.programs.alignment import aligned
 from graphmill_plugins.jit.programs.buffer_cache import array_behind, remember_array
@@ -104,7 +104,9 @@ class HostMemory:
     def as_donatable_value(self, array: Any) -> Any:
         """Return a JAX array as a value whose memory can be donated later."""
         return np.asarray(
-            LentMemory(array, array.unsafe_buffer_pointer(), array.shape, np.dtype(array.dtype))
+            TransferredMemory(
+                array, array.unsafe_buffer_pointer(), array.shape, np.dtype(array.dtype)
+            )
         )
 
     def as_constant_value(self, value: Any) -> Any:

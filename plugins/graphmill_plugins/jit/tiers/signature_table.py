@@ -39,7 +39,7 @@ class SignatureTable:
         return self._num_slots() >= MAX_COMPILED
 
     def why_full(self) -> str:
-        """Return why a new signature has no slot: what the signatures do that have one."""
+        """Return why a new signature has no slot: the states of the signatures that have one."""
         counting = len(self.in_states((State.COUNTING,)))
         if counting:
             given = MAX_COMPILED - counting

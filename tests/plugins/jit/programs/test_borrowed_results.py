@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tests.plugins.jit.small_graphs import HotSession, graph_def
 
-from graphmill.memory import LentMemory
+from graphmill.memory import TransferredMemory
 
 pytestmark = pytest.mark.jax
 
@@ -50,7 +50,7 @@ def test_program_results_are_not_copied(session):
     result = session.run("twice:0", {"x:0": X})
     for _ in range(4):
         result = session.run("twice:0", {"x:0": X})
-    assert type(result.base) is LentMemory
+    assert type(result.base) is TransferredMemory
     assert result.flags.writeable
     assert np.array_equal(result, 2 * (X + 3))
 

@@ -388,8 +388,8 @@ def test_step_stats_and_partition_graphs_of_all_tasks_are_gathered(master: Maste
     assert len(metadata.partition_graphs) == 2
 
 
-@pytest.mark.parametrize("lends", [False, True])
-def test_local_fetches_are_copied_unless_borrowed(master: Master, lends: bool) -> None:
+@pytest.mark.parametrize("may_alias", [False, True])
+def test_local_fetches_are_copied_unless_borrowed(master: Master, may_alias: bool) -> None:
     graph = graphmill.Graph()
     with graph.as_default(), graph.device(task(0)):
         graph.constant(np.arange(1000, dtype=np.float32), name="c")
@@ -397,7 +397,7 @@ def test_local_fetches_are_copied_unless_borrowed(master: Master, lends: bool) -
     session = ClusterSession(
         master.cluster.host,
         proto.ConfigProto(),
-        {task(0): LocalWorker(worker, lends_outputs=lends)},
+        {task(0): LocalWorker(worker, outputs_may_alias=may_alias)},
         task(0),
         worker.devices,
     )
@@ -405,4 +405,4 @@ def test_local_fetches_are_copied_unless_borrowed(master: Master, lends: bool) -
     (first,), (second,) = run(session, ["c:0"]), run(session, ["c:0"])
     session.close()
     assert first[999] == 999
-    assert np.shares_memory(first, second) is lends
+    assert np.shares_memory(first, second) is may_alias

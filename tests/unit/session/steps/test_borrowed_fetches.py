@@ -12,13 +12,15 @@ from graphmill.session.direct_session import DirectSession
 VALUE = np.arange(1000, dtype=np.float32)
 
 
-@pytest.mark.parametrize("lends", [False, True])
-def test_fetches_are_copied_unless_the_caller_only_reads_them(lends):
+@pytest.mark.parametrize("may_alias", [False, True])
+def test_fetches_are_copied_unless_the_caller_only_reads_them(may_alias):
     graph = graphmill.Graph()
     with graph.as_default():
         v = graphmill.Variable(VALUE, name="v")
         init, value = v.initializer.name, graphmill.ops.array.identity(v).name
-    session = DirectSession(graphmill.default_host(), proto.ConfigProto(), lends_fetches=lends)
+    session = DirectSession(
+        graphmill.default_host(), proto.ConfigProto(), fetches_may_alias=may_alias
+    )
     session.follow(graph)
     try:
         session.run(((), (), (init,)), (), None, None)
@@ -26,4 +28,4 @@ def test_fetches_are_copied_unless_the_caller_only_reads_them(lends):
     finally:
         session.close()
     np.testing.assert_array_equal(first, VALUE)
-    assert np.shares_memory(first, second) is lends
+    assert np.shares_memory(first, second) is may_alias

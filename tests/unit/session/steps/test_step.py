@@ -173,7 +173,7 @@ def test_s6_values_owned_by_the_step_are_not_copied(is_view: bool, is_held: bool
     address = frame.retvals[0].ctypes.data
     held = (frame.retvals[0].base if is_view else frame.retvals[0]) if is_held else None
     executors = SimpleNamespace(to_host=(identity,), fetches=("y:0",))
-    (result,) = step.step_results(executors, frame, lends=False)  # type: ignore[arg-type]
+    (result,) = step.step_results(executors, frame, may_alias=False)  # type: ignore[arg-type]
     assert (result.ctypes.data == address) == (held is None)
 
 
