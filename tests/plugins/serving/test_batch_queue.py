@@ -20,7 +20,12 @@ from graphmill.errors import (
 from graphmill_plugins.serving.requests import batch_queue
 from graphmill_plugins.serving.requests.batch_queue import BatchQueue
 from graphmill_plugins.serving.requests.batching_options import BatchingOptions
-from graphmill_plugins.serving.requests.run_times import SETTLED_RUNS, RunTimes
+from graphmill_plugins.serving.requests.run_times import (
+    FORGIVING_RUNS,
+    LONG_RUNS,
+    SETTLED_RUNS,
+    RunTimes,
+)
 
 TIMEOUT = 30.0
 
@@ -245,17 +250,47 @@ def test_the_time_of_a_run_is_its_shortest_of_late():
     assert not times.is_quick
 
 
+def runs_until_quick(times):
+    """Return how many runs in another thread it takes until a model may run in the event loop."""
+    runs = 0
+    while not times.is_quick:
+        times.add(0.0001)  # it computes in threads of its own
+        runs += 1
+    return runs
+
+
 def test_models_that_delay_the_event_loop_are_tried_there_more_and_more_rarely():
     times = RunTimes()
     runs_before = []
     for _ in range(3):
-        runs = 0
-        while not times.is_quick:
-            times.add(0.0001)  # it computes in threads of its own
-            runs += 1
-        runs_before.append(runs)
-        times.add_inline(0.05)
+        runs_before.append(runs_until_quick(times))
+        for _ in range(LONG_RUNS):
+            times.add_inline(0.05)
     assert runs_before == [SETTLED_RUNS, 2 * SETTLED_RUNS, 4 * SETTLED_RUNS]
+
+
+def test_a_few_long_runs_do_not_make_a_model_slow():
+    times = RunTimes()
+    runs_until_quick(times)
+    for _ in range(5):  # the system runs another process meanwhile
+        for _ in range(LONG_RUNS - 1):
+            times.add_inline(0.05)
+        times.add_inline(0.0001)
+    assert times.is_quick
+
+
+def test_long_runs_are_forgiven_after_many_short_ones():
+    times = RunTimes()
+    for _ in range(4):
+        runs_until_quick(times)
+        for _ in range(LONG_RUNS):
+            times.add_inline(0.05)
+    runs_until_quick(times)
+    for _ in range(FORGIVING_RUNS):
+        times.add_inline(0.0001)
+    for _ in range(LONG_RUNS):
+        times.add_inline(0.05)
+    assert runs_until_quick(times) == 2 * SETTLED_RUNS
 
 
 def test_quick_models_run_in_the_event_loop(quick_clock):
@@ -319,6 +354,37 @@ def test_a_round_of_the_event_loop_answers_for_a_limited_time_at_once(quick_cloc
 
     assert asyncio.run(main()) == 1
     assert threads == [*range(SETTLED_RUNS + 2)]
+
+
+def test_lone_requests_are_answered_at_once_until_others_come_with_them(quick_clock):
+    sizes = []
+
+    def quick(inputs, outputs):
+        sizes.append(len(inputs["x"]))
+        return inputs
+
+    async def main():
+        with ThreadPoolExecutor(1) as executor:
+            options = BatchingOptions(max_batch_size=4)
+            queue = BatchQueue("m", quick, options, executor, lambda rows: None, may_wait=False)
+
+            async def submit(count):
+                """Submit requests in one round; return how many were answered at once."""
+                tasks = [queue.submit(rows(1), ("x",), TIMEOUT) for _ in range(count)]
+                futures = [asyncio.ensure_future(one) for one in tasks]
+                await asyncio.sleep(0)
+                at_once = sum(one.done() for one in futures)
+                await asyncio.gather(*futures)
+                await asyncio.sleep(0)  # to the end of the round
+                return at_once
+
+            for _ in range(SETTLED_RUNS):
+                await submit(1)
+            sizes.clear()
+            return [await submit(count) for count in (1, 3, 3, 1)]
+
+    assert asyncio.run(main()) == [1, 1, 0, 0]
+    assert sizes == [1, 1, 2, 3, 1]
 
 
 def test_batching_parameters_of_tensorflow_serving(tmp_path):

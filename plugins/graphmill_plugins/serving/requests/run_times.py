@@ -14,6 +14,11 @@ _GROWTH: Final = 1.02
 """By which factor the assumed time grows with each run that takes longer."""
 _LONG_SECONDS: Final = 0.01
 """A run in the event loop that took longer delayed other requests."""
+LONG_RUNS: Final = 3
+"""How many long runs in a row show that it is the model that takes long. A single one shows only
+that the system ran another process meanwhile."""
+FORGIVING_RUNS: Final = 1000
+"""After how many short runs in the event loop the earlier long ones no longer count."""
 
 
 class RunTimes:
@@ -21,21 +26,23 @@ class RunTimes:
 
     A run in another thread waits for the GIL while the event loop is busy, so that only its
     processor time says how long the model takes. Models that compute in threads of their own seem
-    quick then; the first run in the event loop shows that they are not, and is tried again more and
-    more rarely.
+    quick then; the first runs in the event loop show that they are not, and are tried again more
+    and more rarely.
 
     Attributes:
-        runs: how many there were since the last one that was too long.
+        runs: how many there were since those that were too long.
         seconds: the assumed time of a run: the shortest of late, because other threads and
             processes only lengthen it.
     """
 
-    __slots__ = ("_needed", "runs", "seconds")
+    __slots__ = ("_long_runs", "_needed", "_short_runs", "runs", "seconds")
 
     def __init__(self) -> None:
         self.runs = 0
         self.seconds = _UNKNOWN_SECONDS
         self._needed = SETTLED_RUNS
+        self._long_runs = 0
+        self._short_runs = 0
 
     @property
     def is_quick(self) -> bool:
@@ -51,5 +58,17 @@ class RunTimes:
         """Count a run in the event loop."""
         self.add(seconds)
         if seconds > _LONG_SECONDS:
-            self.runs, self.seconds = 0, _UNKNOWN_SECONDS
+            self._add_long()
+            return
+        self._long_runs = 0
+        self._short_runs += 1
+        if self._short_runs == FORGIVING_RUNS:
+            self._needed = SETTLED_RUNS
+
+    def _add_long(self) -> None:
+        """Count a long run in the event loop; after several, the model runs in threads again."""
+        self._long_runs += 1
+        self._short_runs = 0
+        if self._long_runs == LONG_RUNS:
+            self.runs, self.seconds, self._long_runs = 0, _UNKNOWN_SECONDS, 0
             self._needed *= 2
