@@ -22,6 +22,7 @@ from graphmill.errors import (
     ResourceExhaustedError,
     UnavailableError,
 )
+from graphmill_plugins.serving.requests.queued_request import QueuedRequest
 from graphmill_plugins.serving.requests.run_times import RunTimes
 
 if TYPE_CHECKING:
@@ -37,48 +38,9 @@ if TYPE_CHECKING:
 _MAX_SHAPES: Final = 256
 """For how many shapes runs are counted and timed."""
 _ROUND_SECONDS: Final = 0.005
-"""For how long requests are answered at once in one round of the event loop."""
-
-
-class _Request:
-    """A request that waits for its outputs.
-
-    Attributes:
-        inputs: its arrays by name.
-        outputs: the names of the outputs to compute.
-        rows: the common first dimension of its inputs; 0 if it cannot be combined with others.
-        key: requests with equal keys can be combined.
-        arrived: when it was queued, by the clock of the event loop.
-        future: completed with the outputs.
-    """
-
-    __slots__ = ("arrived", "future", "inputs", "key", "outputs", "rows")
-
-    def __init__(
-        self,
-        inputs: Arrays,
-        outputs: tuple[str, ...],
-        arrived: float,
-        future: asyncio.Future[Arrays],
-    ) -> None:
-        self.inputs = inputs
-        self.outputs = outputs
-        self.arrived = arrived
-        self.future = future
-        self.rows = 0
-        self.key: Any = None
-
-    def find_rows(self) -> None:
-        """Set `rows` and `key`."""
-        rows = {array.shape[0] if array.ndim else 0 for array in self.inputs.values()}
-        self.rows = rows.pop() if len(rows) == 1 else 0
-        self.key = (
-            self.outputs,
-            tuple(
-                (array.shape[1:] if self.rows else array.shape, array.dtype)
-                for array in self.inputs.values()
-            ),
-        )
+"""For how long models run in the thread of the event loop in one of its rounds."""
+_LONE_BATCHES: Final = 16
+"""After how many batches of one request in a row requests come one by one."""
 
 
 class BatchQueue:
@@ -111,16 +73,18 @@ class BatchQueue:
         self._executor = executor
         self._on_batch = on_batch
         self._loop = asyncio.get_running_loop()
-        self._waiting: deque[_Request] = deque()
+        self._waiting: deque[QueuedRequest] = deque()
         self._running = 0
-        self._in_progress: set[_Request] = set()
+        self._in_progress: set[QueuedRequest] = set()
         self._is_scheduled = False
         self._timer: asyncio.TimerHandle | None = None
         self._closed: OpError | None = None
         self._may_wait = may_wait
         self._times: dict[Any, RunTimes] = {}
         self._round_end: float | None = None
-        """When requests of this round of the event loop are no longer answered at once."""
+        """When models no longer run in this round of the event loop; None if none has run yet."""
+        self._lone_batches = 0
+        """How many batches of one request there were in a row."""
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -148,10 +112,11 @@ class BatchQueue:
             )
         if timeout <= 0:
             raise self._late(timeout)
-        request = _Request(inputs, outputs, self._loop.time(), self._loop.create_future())
-        request.find_rows()
+        request = QueuedRequest(inputs, outputs, self._loop.time(), self._loop.create_future())
         if self._can_answer_at_once(request):
             return self._answer_at_once(request)
+        if self._round_end is not None:
+            self._lone_batches = 0
         self._waiting.append(request)
         self._schedule()
         timer = self._loop.call_later(timeout, self._expire, request, timeout)
@@ -166,23 +131,31 @@ class BatchQueue:
         if self._timer is not None:
             self._timer.cancel()
         for request in (*self._waiting, *self._in_progress):
-            _fail(request, self._closed)
+            request.fail(self._closed)
         self._waiting.clear()
 
-    def _can_answer_at_once(self, request: _Request) -> bool:
-        """Return whether a request may run immediately: no batching, and no earlier one waits."""
+    def _can_answer_at_once(self, request: QueuedRequest) -> bool:
+        """Return whether a request may run immediately: no earlier one waits, none may join it."""
         return (
-            not self._options.is_enabled
-            and not self._waiting
+            not self._waiting
             and self._running < self._options.num_threads
+            and (self._is_lone() if self._options.is_enabled else self._has_time())
             and self._can_run_inline((request,))
-            and (self._round_end is None or time.perf_counter() < self._round_end)
         )
 
-    def _answer_at_once(self, request: _Request) -> Arrays:
-        if self._round_end is None:
-            self._round_end = time.perf_counter() + _ROUND_SECONDS
-            self._loop.call_soon(self._end_round)
+    def _is_lone(self) -> bool:
+        """Return whether no other request will come in this round, which could join a batch."""
+        return (
+            self._lone_batches >= _LONE_BATCHES
+            and self._round_end is None
+            and not self._options.max_wait_seconds
+        )
+
+    def _has_time(self) -> bool:
+        """Return whether a model may still run in this round of the event loop."""
+        return self._round_end is None or time.perf_counter() < self._round_end
+
+    def _answer_at_once(self, request: QueuedRequest) -> Arrays:
         (result,) = self._inline_results((request,))
         self._on_batch(request.rows or 1)
         if isinstance(result, BaseException):
@@ -198,8 +171,8 @@ class BatchQueue:
             f"{len(self._waiting)} requests wait for it"
         )
 
-    def _expire(self, request: _Request, timeout: float) -> None:
-        _fail(request, self._late(timeout))
+    def _expire(self, request: QueuedRequest, timeout: float) -> None:
+        request.fail(self._late(timeout))
 
     def _schedule(self) -> None:
         """Dispatch after the other events of this round: they may bring more requests."""
@@ -213,23 +186,26 @@ class BatchQueue:
             batch = self._take_batch()
             if not batch:
                 return
+            self._lone_batches = self._lone_batches + 1 if len(batch) == 1 else 0
             self._running += 1
             self._in_progress.update(batch)
             if self._can_run_inline(batch):
                 # Another thread would take longer to begin than the model to run.
                 self._finish(batch, self._inline_results(batch))
-                return  # to the event loop, which calls this again if more requests wait
-            job = self._executor.submit(self._run_batch, batch)
-            del job  # its result arrives by `_finish`
+                if self._options.is_enabled or not self._has_time():
+                    return  # to the event loop, which calls this again if more requests wait
+            else:
+                job = self._executor.submit(self._run_batch, batch)
+                del job  # its result arrives by `_finish`
 
-    def _can_run_inline(self, batch: Sequence[_Request]) -> bool:
+    def _can_run_inline(self, batch: Sequence[QueuedRequest]) -> bool:
         """Return whether a batch may run in the thread of the event loop, without delaying it.
 
         Sessions compile during some of the first runs with new shapes, which takes long.
         """
         return not self._may_wait and self._times_of(batch).is_quick
 
-    def _times_of(self, batch: Sequence[_Request]) -> RunTimes:
+    def _times_of(self, batch: Sequence[QueuedRequest]) -> RunTimes:
         shape = self._shape(batch)
         found = self._times.get(shape)
         if found is None:
@@ -238,10 +214,10 @@ class BatchQueue:
             found = self._times[shape] = RunTimes()
         return found
 
-    def _shape(self, batch: Sequence[_Request]) -> tuple[Any, int]:
+    def _shape(self, batch: Sequence[QueuedRequest]) -> tuple[Any, int]:
         return (batch[0].key, self._padded(sum(request.rows for request in batch)))
 
-    def _take_batch(self) -> list[_Request]:
+    def _take_batch(self) -> list[QueuedRequest]:
         """Return the requests of the next batch; none if it should wait for more."""
         waiting = self._waiting
         while waiting and waiting[0].future.done():  # expired or cancelled
@@ -259,7 +235,7 @@ class BatchQueue:
         self._waiting = deque(request for request in waiting if id(request) not in taken)
         return batch
 
-    def _matching(self, first: _Request) -> tuple[list[_Request], int]:
+    def _matching(self, first: QueuedRequest) -> tuple[list[QueuedRequest], int]:
         """Return the requests that fit into a batch with the first, in order, and their rows."""
         batch, rows = [], 0
         for request in self._waiting:
@@ -271,7 +247,7 @@ class BatchQueue:
             rows += request.rows
         return batch, rows
 
-    def _should_wait(self, first: _Request) -> bool:
+    def _should_wait(self, first: QueuedRequest) -> bool:
         """Return whether a batch waits for more requests; then a timer dispatches it."""
         if not self._options.max_wait_seconds:
             return False
@@ -283,7 +259,7 @@ class BatchQueue:
         self._timer = self._loop.call_at(due, self._schedule)
         return True
 
-    def _run_batch(self, batch: Sequence[_Request]) -> None:
+    def _run_batch(self, batch: Sequence[QueuedRequest]) -> None:
         """Run a batch, in a thread of the executor."""
         started = time.thread_time()
         results = self._results_or_error(batch)
@@ -293,19 +269,22 @@ class BatchQueue:
         except RuntimeError:  # the loop was closed: nobody waits any more
             return
 
-    def _inline_results(self, batch: Sequence[_Request]) -> Sequence[Arrays | BaseException]:
+    def _inline_results(self, batch: Sequence[QueuedRequest]) -> Sequence[Arrays | BaseException]:
         started = time.perf_counter()
+        if self._round_end is None:
+            self._round_end = started + _ROUND_SECONDS
+            self._loop.call_soon(self._end_round)
         results = self._results_or_error(batch)
         self._times_of(batch).add_inline(time.perf_counter() - started)
         return results
 
-    def _results_or_error(self, batch: Sequence[_Request]) -> Sequence[Arrays | BaseException]:
+    def _results_or_error(self, batch: Sequence[QueuedRequest]) -> Sequence[Arrays | BaseException]:
         try:
             return self._results(batch)
         except BaseException as error:  # noqa: BLE001 - the requests wait for it
             return [error] * len(batch)
 
-    def _results(self, batch: Sequence[_Request]) -> Sequence[Arrays | BaseException]:
+    def _results(self, batch: Sequence[QueuedRequest]) -> Sequence[Arrays | BaseException]:
         if len(batch) == 1:
             return [self._run_alone(batch[0])]
         try:
@@ -316,7 +295,7 @@ class BatchQueue:
             # One request may be at fault; the others should not fail with it.
             return [self._run_alone(request) for request in batch]
 
-    def _run_alone(self, request: _Request) -> Arrays | BaseException:
+    def _run_alone(self, request: QueuedRequest) -> Arrays | BaseException:
         try:
             if request.rows and self._options.allowed_batch_sizes:
                 return self._run_together([request])[0]
@@ -324,7 +303,7 @@ class BatchQueue:
         except OpError as error:
             return error
 
-    def _run_together(self, batch: Sequence[_Request]) -> list[Arrays]:
+    def _run_together(self, batch: Sequence[QueuedRequest]) -> list[Arrays]:
         first = batch[0]
         rows = sum(request.rows for request in batch)
         padding = self._padded(rows) - rows
@@ -350,7 +329,7 @@ class BatchQueue:
 
     def _finish(
         self,
-        batch: Sequence[_Request],
+        batch: Sequence[QueuedRequest],
         results: Sequence[Arrays | BaseException],
         seconds: float | None = None,
     ) -> None:
@@ -362,7 +341,7 @@ class BatchQueue:
         self._on_batch(sum(request.rows for request in batch) or 1)
         for request, result in zip(batch, results, strict=True):
             if isinstance(result, BaseException):
-                _fail(request, _as_op_error(result, self._name))
+                request.fail(_as_op_error(result, self._name))
             elif not request.future.done():
                 request.future.set_result(result)
         if self._waiting:
@@ -385,8 +364,3 @@ def _as_op_error(error: BaseException, name: str) -> OpError:
     made = InternalError(f"{name} failed: {type(error).__name__}: {error}")
     made.__cause__ = error
     return made
-
-
-def _fail(request: _Request, error: OpError) -> None:
-    if not request.future.done():
-        request.future.set_exception(error)

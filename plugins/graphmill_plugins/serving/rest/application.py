@@ -23,7 +23,7 @@ from graphmill_plugins.serving.rest.http_request import (
 from graphmill_plugins.serving.rest.http_status import error_body, http_status
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Mapping
 
     from graphmill_plugins.serving.requests.server_core import ServerCore
 
@@ -138,16 +138,17 @@ class Application:
         started = time.perf_counter()
         method, path = head.method, head.path.decode("latin-1")
         route = self._routes.get((method, path)) or self._find_route(method, path)
+        headers = dict(reversed(head.headers))  # the first of each name
         metrics.in_flight += 1
         reserved = 0
         try:
-            body, reserved = await self._read_body(head.headers, receive)
-            encoding = _header(head.headers, b"content-encoding").lower()
+            body, reserved = await self._read_body(headers, receive)
+            encoding = headers.get(b"content-encoding", b"").lower()
             if encoding not in (b"", b"identity"):
                 body = await self._decoded(body, encoding)
                 metrics.pending_bytes += len(body)
                 reserved += len(body)
-            json_length = _json_length(head.headers)
+            json_length = _json_length(headers)
             request = HttpRequest(
                 route.model, route.version, route.label, route.verb, body, json_length
             )
@@ -157,8 +158,8 @@ class Application:
             return None
         except _Refused as refusal:
             metrics.count_refused(refusal.reason)
-            headers = (*_CLOSE, (b"retry-after", b"1")) if refusal.status == 429 else _CLOSE
-            response = _error(refusal.status, str(refusal))._replace(headers=headers)
+            extra = (*_CLOSE, (b"retry-after", b"1")) if refusal.status == 429 else _CLOSE
+            response = _error(refusal.status, str(refusal))._replace(headers=extra)
         finally:
             metrics.in_flight -= 1
             metrics.pending_bytes -= reserved
@@ -188,12 +189,12 @@ class Application:
             return _error(500, f"the server failed: {type(error).__name__}")
 
     async def _read_body(
-        self, headers: list[tuple[bytes, bytes]], receive: Receive
+        self, headers: Mapping[bytes, bytes], receive: Receive
     ) -> tuple[bytes, int]:
         """Return the body of a request, and how many of the pending bytes it has reserved."""
         metrics = self._core.metrics
         # httptools has refused a length that is not a number.
-        declared = int(_header(headers, b"content-length") or 0)
+        declared = int(headers.get(b"content-length") or 0)
         self._check_size(declared)
         message = await receive()
         body = message.get("body", b"")
@@ -295,14 +296,9 @@ def _find_route(method: str, path: str) -> _Route:
     return _Route("", None, error=(404, f"there is nothing at {path[:200]}"))
 
 
-def _header(headers: list[tuple[bytes, bytes]], name: bytes) -> bytes:
-    """Return the value of the first header of a name, or nothing."""
-    return next((value for key, value in headers if key == name), b"")
-
-
-def _json_length(headers: list[tuple[bytes, bytes]]) -> int | None:
+def _json_length(headers: Mapping[bytes, bytes]) -> int | None:
     """Return how many bytes of a body are JSON, if binary data follows it."""
-    text = _header(headers, JSON_LENGTH)
+    text = headers.get(JSON_LENGTH)
     if not text:
         return None
     if not text.isdigit() or len(text) > _MAX_DIGITS:
