@@ -8,10 +8,24 @@ from typing import TYPE_CHECKING
 from graphmill.errors import NotFoundError, suggest
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from graphmill.debug.recording import Recording
     from graphmill.graph.graph import Graph
 
 _WILDCARDS = frozenset("*?[")
+
+
+def near_nodes(name: str, names: Collection[str]) -> str:
+    """Return the end of a message: names that are near or contain `name`, or else a few nodes."""
+    near = suggest(name, names)
+    if near:
+        return near
+    containing = sorted(known for known in names if name and name.lower() in known.lower())
+    if containing:
+        return f"; did you mean {' or '.join(map(repr, containing[:3]))}?"
+    some = ", ".join(map(repr, sorted(names)[:3]))
+    return f"; it has {len(names)} nodes, such as {some}" if some else ""
 
 
 class KnownNames:
@@ -47,7 +61,7 @@ class KnownNames:
                 node=pattern,
             )
         kind = "pattern matches no node" if _WILDCARDS & set(pattern) else "step has no node"
-        raise NotFoundError(f"the {kind} {pattern!r}{suggest(pattern, names)}")
+        raise NotFoundError(f"the {kind} {pattern!r}{near_nodes(pattern, names)}")
 
     def check_frame(self, pattern: str) -> None:
         """Check that a name or pattern may match a loop of the step.

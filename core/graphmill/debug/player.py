@@ -12,12 +12,14 @@ from graphmill.debug.breakpoints import (
     ShapeBreakpoint,
 )
 from graphmill.debug.known_names import KnownNames
+from graphmill.debug.value_lookup import find_value, split_tensor
 from graphmill.errors import FailedPreconditionError, InvalidArgumentError, NotFoundError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from graphmill.debug.recording import Instance, Recording, WaitingNode
+    from graphmill.debug.value_lookup import FoundValue
     from graphmill.debug.values import RecordedValue
     from graphmill.graph.graph import Graph
     from graphmill.runtime.stepping import FrameProgress
@@ -246,7 +248,14 @@ class Player:
 
     def value(self, tensor: str, iteration: str | None = None) -> RecordedValue | None:
         """Return the latest value of a tensor before this position; see `Recording.value`."""
-        return self.recording.value(tensor, iteration, stop=self.position)
+        return self.find(tensor, iteration).value
+
+    def find(self, tensor: str, iteration: str | None = None) -> FoundValue:
+        """Return the latest value of a tensor before this position, and its iteration."""
+        name, _ = split_tensor(self.recording, tensor)
+        if name not in self.recording.names():
+            self._names.check_node(name)
+        return find_value(self.recording, tensor, iteration, self.position)
 
     def waiting(self, *, all_nodes: bool = False) -> list[WaitingNode]:
         """Return the nodes that are ready or waiting, with the counters that follow from the edges.

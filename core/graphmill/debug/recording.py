@@ -5,6 +5,7 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
 
+from graphmill.debug.known_names import near_nodes
 from graphmill.debug.recorded_graph import (
     CONSTANT_ENTER,
     ENTER,
@@ -14,8 +15,9 @@ from graphmill.debug.recorded_graph import (
     RecordedGraph,
     iteration_text,
 )
+from graphmill.debug.value_lookup import find_value
 from graphmill.debug.values import DEAD_VALUE, RecordedValue
-from graphmill.errors import InvalidArgumentError, NotFoundError, suggest
+from graphmill.errors import NotFoundError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -236,9 +238,14 @@ class Recording:
                 found.append((name, self.values[graph.constants[edge.node]]))
         return found
 
+    def scopes(self) -> list[tuple[RecordedGraph, str]]:
+        """Return each graph with each scope in which it ran; a loop runs its body many times."""
+        found = {(run.graph, self.scope(index)): None for index, run in enumerate(self.runs)}
+        return [(self.graphs[graph], scope) for graph, scope in found]
+
     def names(self) -> set[str]:
         """Return the names of all nodes of the graphs that ran."""
-        return {scope + node.name for graph, scope in self._scopes() for node in graph.nodes}
+        return {scope + node.name for graph, scope in self.scopes() for node in graph.nodes}
 
     def history(self, name: str, stop: int | None = None) -> list[int]:
         """Return the events of a node, in order.
@@ -253,7 +260,7 @@ class Recording:
         wanted = {known for known in self.names() if known == name or fnmatchcase(known, name)}
         if not wanted:
             raise NotFoundError(
-                f"the step has no node {name!r}{suggest(name, self.names())}", node=name
+                f"the step has no node {name!r}{near_nodes(name, self.names())}", node=name
             )
         events = self.events[:stop]
         return [i for i, event in enumerate(events) if self.name(event.instance) in wanted]
@@ -272,24 +279,7 @@ class Recording:
             NotFoundError: the step has no such node, or it has not run by then.
             InvalidArgumentError: the node has no such output.
         """
-        name, output = self._parse(tensor)
-        for graph, scope in self._scopes():
-            node = graph.index_of.get(name[len(scope) :]) if name.startswith(scope) else None
-            if node is not None and node in graph.constants and not output:
-                return self.values[graph.constants[node]]
-        for index in reversed(self.history(name, stop)):
-            event = self.events[index]
-            if iteration is not None and self.iteration(event.instance) != iteration:
-                continue
-            if output >= len(event.outputs):
-                raise InvalidArgumentError(
-                    f"node '{name}' has {len(event.outputs)} outputs, so no output {output}",
-                    node=name,
-                )
-            value = event.outputs[output]
-            return None if value == DEAD_VALUE else self.values[value]
-        where = "" if iteration is None else f" in iteration {iteration!r}"
-        raise NotFoundError(f"node '{name}' has not run{where}", node=name)
+        return find_value(self, tensor, iteration, stop).value
 
     def waiting_at(self, position: int) -> list[WaitingNode]:
         """Return the nodes that had received some inputs at a position, and were not done."""
@@ -356,17 +346,6 @@ class Recording:
         for index, event in enumerate(self.events):
             if any(v != DEAD_VALUE and not self.values[v].is_finite for v in event.outputs):
                 yield index
-
-    def _scopes(self) -> list[tuple[RecordedGraph, str]]:
-        """Return each graph with each scope in which it ran; a loop runs its body many times."""
-        found = {(run.graph, self.scope(index)): None for index, run in enumerate(self.runs)}
-        return [(self.graphs[graph], scope) for graph, scope in found]
-
-    def _parse(self, tensor: str) -> tuple[str, int]:
-        name, colon, output = tensor.rpartition(":")
-        if colon and output.isdecimal() and tensor not in self.names():
-            return name, int(output)
-        return tensor, 0
 
     def _consumers(self, event: Event) -> Iterator[Instance]:
         run, node, numbers = event.instance

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import cmd
+import math
 import shlex
 from typing import TYPE_CHECKING, Any, Final
 
@@ -145,7 +146,7 @@ class DebugShell(cmd.Cmd):
 
     def do_continue(self, line: str) -> None:
         """Go on to a breakpoint, an error or the end; wait N seconds at most: continue [N]."""
-        wait = float(line) if line else self._wait
+        wait = _seconds(line) if line else self._wait
         self._show_stop(self._debugger.resume(wait=wait))
 
     def do_back(self, line: str) -> None:
@@ -171,8 +172,9 @@ class DebugShell(cmd.Cmd):
     def do_print(self, line: str) -> None:
         """Show the latest value of a tensor, or that of one iteration: print NAME [ITERATION]."""
         name, iteration = _one_or_two(line, "the name of a tensor")
-        value = self._debugger.value(name, iteration)
-        self._say(f"{name} = {'dead' if value is None else value}")
+        value, found_in = self._debugger.find(name, iteration)
+        where = f" in {found_in}" if found_in else ""
+        self._say(f"{name}{where} = {'dead' if value is None else value}")
         if value is not None and value.is_tensor:
             self._say(_details(value))
 
@@ -278,6 +280,16 @@ def _number(text: str, what: str) -> int:
     if not text.strip().isdecimal():
         raise InvalidArgumentError(f"{text!r} is not {what}; write a number of at least 0")
     return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < math.inf:
+        raise InvalidArgumentError(f"{text!r} is not a number of seconds")
+    return seconds
 
 
 def _nothing(line: str) -> None:

@@ -138,7 +138,9 @@ def test_a_recording_is_debugged_without_its_model(
         ("results", "the step has not ended"),
         ("pending some", "write pending, or pending all"),
         ("where now", "takes no arguments, not 'now'"),
-        ("continue soon", "could not convert"),
+        ("continue soon", "'soon' is not a number of seconds"),
+        ("continue -1", "'-1' is not a number of seconds"),
+        ("print loop/rot:0 loop:1", "no node 'loop/rot'"),
     ],
 )
 def test_a_wrong_command_ends_a_script(debugged: Cli, line: str, message: str) -> None:

@@ -1,0 +1,69 @@
+"""Values are found with their iterations, and unknown names and iterations are explained."""
+
+from __future__ import annotations
+
+import pytest
+
+import graphmill
+from graphmill import debug, errors, ops
+from graphmill.debug.value_lookup import find_value
+
+
+@pytest.fixture(scope="module")
+def recording() -> debug.Recording:
+    graph = graphmill.Graph()
+    with graph.as_default():
+        x = graph.placeholder("float32", [], name="x")
+        loop = graphmill.while_loop(
+            lambda i, _: i < 3,
+            lambda i, y: [i + 1, ops.math.mul(y, 2.0, name="twice")],
+            [0, x],
+            name="loop",
+        )
+        ops.math.neg(loop[1], name="y")
+    with graphmill.Session(graph=graph) as session:
+        return debug.record(session, "y:0", {"x:0": 1.0})
+
+
+def test_a_value_comes_with_its_iteration(recording: debug.Recording) -> None:
+    latest = find_value(recording, "loop/twice", None, None)
+    assert latest == (None, "loop/while_context:3")  # dead: the loop has ended
+    first = find_value(recording, "loop/twice:0", "loop/while_context:0", None)
+    assert (str(first.value), first.iteration) == ("float32[] 2.0", "loop/while_context:0")
+    assert find_value(recording, "y", None, None).iteration == ""
+
+
+@pytest.mark.parametrize(
+    ("tensor", "iteration", "message"),
+    [
+        ("twice", None, "no node 'twice'; did you mean 'loop/twice'?"),
+        ("wic", None, "no node 'wic'; did you mean 'loop/twice' or 'loop/twice/y'?"),
+        ("nothing", None, r"no node 'nothing'; it has \d+ nodes, such as '"),
+        ("loop/twice", "3", "in iteration '3'; it has run in 4, the latest is 'loop/while_cont"),
+        ("y", "3", "in iteration '3'; it is outside of loops"),
+    ],
+)
+def test_what_is_not_there_is_explained(
+    recording: debug.Recording, tensor: str, iteration: str | None, message: str
+) -> None:
+    with pytest.raises(errors.NotFoundError, match=message):
+        find_value(recording, tensor, iteration, None)
+
+
+def test_an_output_that_does_not_exist_is_refused(recording: debug.Recording) -> None:
+    with pytest.raises(errors.InvalidArgumentError, match="has 1 output, so no output 3"):
+        find_value(recording, "y:3", None, None)
+
+
+def test_a_node_that_does_not_run_is_told_from_an_unknown_one() -> None:
+    graph = graphmill.Graph()
+    with graph.as_default():
+        x = graph.placeholder("float32", [], name="x")
+        ops.math.neg(x, name="y")
+        ops.math.exp(x, name="other")
+    with (
+        graphmill.Session(graph=graph) as session,
+        debug.Debugger(session, "y:0", {x: 1.0}) as debugger,
+        pytest.raises(errors.NotFoundError, match="node 'other' does not run in this step"),
+    ):
+        debugger.value("other:0")
