@@ -66,8 +66,10 @@ def _without_steps(record: StepRecord, traced: Sequence[TracedStep]) -> Iterator
         count = record.num_steps
         yield Advice(
             f"No step was traced, of {count} that were run" if count else "No step was run",
-            "Times and memory are those of traced steps. Run the report with --run and values for "
-            "the inputs, or pass steps= to report.collect: it runs and traces steps.",
+            "The page has the graph, the devices and the groups of nodes to compile. Times, "
+            "memory, and advice on what is slow or cannot be compiled come from steps: add --run "
+            "to the command, with NAME=VALUE for the inputs (those not given are zeros), or pass "
+            "steps= to report.collect.",
         )
     elif 0 < record.num_steps < _FEW_STEPS and not record.reason:
         yield Advice(
