@@ -110,6 +110,8 @@ class KernelFactory:
             kernel = bind_node(
                 node, choice, functions.effects, namespace, self._device, functions, self._segment
             )
+            if is_constant(node) and _has_device_value(choice.definition, self._device):
+                _copy_to_device(kernel, self._device)
         except Exception as error:
             chosen = choice.definition
             unbound = OpKernel(chosen.function, chosen, node.name, node.op, owner=choice.owner)
@@ -119,8 +121,6 @@ class KernelFactory:
                 raise
             raise status from error
         kernel.functions = self._functions
-        if is_constant(node) and _has_device_value(choice.definition, self._device):
-            _copy_to_device(kernel, self._device)
         kernel.compute = self._device.compute_of(kernel)
         if self._validates:
             kernel.compute = validated(kernel, node)

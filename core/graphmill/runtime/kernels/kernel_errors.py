@@ -7,6 +7,7 @@ needs.
 from __future__ import annotations
 
 import re
+from traceback import walk_tb
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -34,6 +35,8 @@ _FED: Final = re.compile(r"^_arg_(.+)_\d+_\d+$")
 """The name of the node that represents a fed tensor, formatted with node, output and index."""
 _MAX_INPUTS: Final = 8
 """How many inputs of a failed node are described."""
+_COPIES: Final = ("to_device", "to_host")
+"""Methods of a device that copy values; kernels and executors call them."""
 # What NumPy and kernels raise for bad values; any other class is a bug of the kernel.
 _BAD_VALUE: Final = (ValueError, IndexError, OverflowError, ZeroDivisionError)
 # What kernels and executors use of any value.
@@ -53,9 +56,22 @@ def as_status(error: BaseException, kernel: OpKernel | None) -> OpError:
         status = InvalidArgumentError(str(error) or text)
     else:
         source = kernel.definition.source if kernel is not None else "of the executor"
-        status = InternalError(f"the kernel {source} failed: {text}{_no_array_note(error)}")
+        what = _failed_copy(error) or f"the kernel {source}"
+        status = InternalError(f"{what} failed: {text}{_no_array_note(error)}")
     status.__cause__ = error
     return status
+
+
+def _failed_copy(error: BaseException) -> str:
+    """Return the method of a device that raised an error while it copied a value, or ""."""
+    from graphmill.runtime.devices.device import Device  # it imports this package
+
+    for frame, _ in walk_tb(error.__traceback__):
+        name, owner = frame.f_code.co_name, frame.f_locals.get("self")
+        if name in _COPIES and isinstance(owner, Device):
+            kind = type(owner)
+            return f"{kind.__module__}.{kind.__qualname__}.{name} of the device {owner.name}"
+    return ""
 
 
 def _no_array_note(error: BaseException) -> str:

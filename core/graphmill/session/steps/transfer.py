@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from graphmill.errors import InvalidArgumentError
+from graphmill.errors import InvalidArgumentError, OpError
 from graphmill.graph.node_roles import is_argument, is_result
 from graphmill.lowering.placement.memory_types import is_always_host
+from graphmill.runtime.kernels.kernel_errors import as_status
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -28,7 +29,7 @@ def copies_in(items: Sequence[PerPartition], types: Sequence[DType]) -> list[Cop
     return [
         None
         if device is None or device.is_host_memory or is_always_host(dtype)
-        else device.to_device
+        else _checked(device.to_device, device)
         for device, dtype in ((devices.get(i), dtype) for i, dtype in enumerate(types))
     ]
 
@@ -48,7 +49,7 @@ def copies_out(
     return tuple(
         identity
         if device is None or device.is_host_memory or is_always_host(dtype)
-        else (identity if i in staying else compose(device.to_host, _scalar))
+        else (identity if i in staying else compose(_checked(device.to_host, device), _scalar))
         for i, device, dtype in ((i, devices.get(i), dtype) for i, dtype in enumerate(types))
     )
 
@@ -75,6 +76,21 @@ def skip_if_on_device(convert: Copy, name: str, dtype: DType) -> Copy:
 def compose(convert: Copy, copy: Copy | None) -> Copy:
     """Return `convert`, followed by `copy` if there is one."""
     return convert if copy is None else lambda value: copy(convert(value))
+
+
+def _checked(copy: Copy, device: Device) -> Copy:
+    """Return a device's function, whose exceptions become errors that name the device."""
+
+    def checked(value: Value) -> Value:
+        try:
+            return copy(value)
+        except OpError as error:
+            error.locate(device=device.name)
+            raise
+        except Exception as error:
+            raise as_status(error, None).locate(device=device.name) from error
+
+    return checked
 
 
 def _devices_of(
