@@ -85,15 +85,15 @@ class _Recording:
         self.settings = settings
         self.steps: dict[int, dict[str, Any]] = {}
         self._count = 0
-        self._wanted = read_schedules(settings.path) if settings.mode == "replay" else []
+        self._schedules = read_schedules(settings.path) if settings.mode == "replay" else []
 
     def next_step(self) -> _Step:
         """Return the next step with its scheduler."""
         index, mode = self._count, self.settings.mode
         self._count += 1
         if mode == "replay":
-            wanted = self._wanted[index] if index < len(self._wanted) else []
-            return _Step(Scheduler(wanted=wanted), self, index)
+            schedule = self._schedules[index] if index < len(self._schedules) else []
+            return _Step(Scheduler(schedule=schedule), self, index)
         seed = self.settings.seed + index if mode == "explore" else None
         return _Step(Scheduler(seed=seed), self, index)
 

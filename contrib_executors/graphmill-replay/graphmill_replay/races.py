@@ -58,15 +58,15 @@ def races(graph: Graph) -> list[Race]:
     return races
 
 
-def _ancestors_among(order: list[Node], wanted: set[Node]) -> dict[Any, int]:
-    """Return for each node the bit set of its ancestors among `wanted`."""
+def _ancestors_among(order: list[Node], accesses: set[Node]) -> dict[Any, int]:
+    """Return for each node the bit set of its ancestors among `accesses`."""
     found: dict[Any, int] = {}
     for node in order:
         bits = 0
         for edge in (*node.in_edges, *node.control_in_edges):
             source = edge.src
             if source in found:  # not for the NextIteration of a loop, which comes later
-                bits |= found[source] | (1 << source.id if source in wanted else 0)
+                bits |= found[source] | (1 << source.id if source in accesses else 0)
         found[node] = bits
     return found
 

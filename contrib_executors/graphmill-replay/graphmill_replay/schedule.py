@@ -23,9 +23,9 @@ class Scheduler:
         order: node and iteration of each started kernel.
     """
 
-    def __init__(self, wanted: Sequence[Key] | None = None, seed: int | None = None) -> None:
+    def __init__(self, schedule: Sequence[Key] | None = None, seed: int | None = None) -> None:
         self.order: list[Key] = []
-        self._wanted = wanted
+        self._schedule = schedule
         self._random = None if seed is None else random.Random(seed)
         self._ready: list[tuple[Key, Callable[[], None], Callable[..., None]]] = []
         self._is_posted = False
@@ -58,21 +58,21 @@ class Scheduler:
             runner.post(lambda: self._pick(runner))
 
     def _index(self) -> int | None:
-        if self._wanted is not None:
+        if self._schedule is not None:
             position = len(self.order)
-            wanted = self._wanted[position] if position < len(self._wanted) else None
-            return next((i for i, entry in enumerate(self._ready) if entry[0] == wanted), None)
+            expected = self._schedule[position] if position < len(self._schedule) else None
+            return next((i for i, entry in enumerate(self._ready) if entry[0] == expected), None)
         return 0 if self._random is None else self._random.randrange(len(self._ready))
 
     def _refuse(self, runner: Any) -> None:
         """Fail all ready kernels: the recorded order does not match this step."""
         position = len(self.order)
-        recorded = self._wanted or ()
-        wanted = recorded[position] if position < len(recorded) else None
+        recorded = self._schedule or ()
+        expected = recorded[position] if position < len(recorded) else None
         ready = ", ".join("/".join(filter(None, key)) for key, _, _ in self._ready[:5])
         text = (
             f"the recorded schedule does not fit this step: kernel {position} of the recording is "
-            f"{wanted[0] if wanted else 'missing (the recording ends)'}, but the ready kernels "
+            f"{expected[0] if expected else 'missing (the recording ends)'}, but the ready kernels "
             f"are {ready}. Record the step again: its graph, feeds or fetches have changed"
         )
         for _, _, done in self._ready:

@@ -257,13 +257,13 @@ class Recording:
         Raises:
             NotFoundError: no graph of the step has such a node.
         """
-        wanted = {known for known in self.names() if known == name or fnmatchcase(known, name)}
-        if not wanted:
+        matching = {known for known in self.names() if known == name or fnmatchcase(known, name)}
+        if not matching:
             raise NotFoundError(
                 f"the step has no node {name!r}{near_nodes(name, self.names())}", node=name
             )
         events = self.events[:stop]
-        return [i for i, event in enumerate(events) if self.name(event.instance) in wanted]
+        return [i for i, event in enumerate(events) if self.name(event.instance) in matching]
 
     def value(
         self, tensor: str, iteration: str | None = None, *, stop: int | None = None

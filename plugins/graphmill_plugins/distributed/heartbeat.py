@@ -157,7 +157,7 @@ class HeartbeatMonitor:
         self._lock = threading.Lock()
         # Weak references: a session that is dropped without being closed must not be kept alive.
         self._heartbeats: weakref.WeakSet[Heartbeat] = weakref.WeakSet()
-        self._wanted = threading.Event()
+        self._has_work = threading.Event()
         self._has_thread = False
 
     def add(self, heartbeat: Heartbeat) -> None:
@@ -178,13 +178,13 @@ class HeartbeatMonitor:
                 self._has_thread = True
                 watch_forks()
                 threading.Thread(target=self._run, name="graphmill-heartbeat", daemon=True).start()
-        self._wanted.set()
+        self._has_work.set()
 
     def _run(self) -> None:
         pause = threading.Event()  # nobody sets it
         while True:
-            self._wanted.wait()
-            self._wanted.clear()
+            self._has_work.wait()
+            self._has_work.clear()
             planned = time.monotonic() + self._interval()
             while True:
                 pause.wait(max(0.0, planned - time.monotonic()))
@@ -195,7 +195,7 @@ class HeartbeatMonitor:
             self.is_awake = False
             if any(heartbeat.has_calls for heartbeat in self._all()):
                 self.is_awake = True
-                self._wanted.set()
+                self._has_work.set()
 
     def _check_all(self, planned: float) -> float | None:
         """Check all heartbeats; return the time of the next check, None without calls."""

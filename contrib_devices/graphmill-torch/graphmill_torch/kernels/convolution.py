@@ -151,11 +151,11 @@ def depthwise_conv2d(
     return channels_back(y, data_format)
 
 
-def _gradients(made: _Geometry, x: Any, w: Any, dy: Any, wanted: tuple[bool, bool]) -> Any:
+def _gradients(made: _Geometry, x: Any, w: Any, dy: Any, needed: tuple[bool, bool]) -> Any:
     """Return the gradients of the padded input and the filter, both in PyTorch's layout."""
     return torch.ops.aten.convolution_backward(
         dy, x, w, None, made.strides, (0, 0), made.dilations, False, (0, 0), made.groups,
-        (*wanted, False),
+        (*needed, False),
     )  # fmt: skip
 
 

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from graphmill.spi.graphs import FramePath
     from graphmill.spi.passes import PassOptions
 
-    Wanted = Callable[[Region], str | None]
+    RefusalOf = Callable[[Region], str | None]
 
 __all__ = [
     "FUNCTIONALIZED",
@@ -66,7 +66,7 @@ __all__ = [
 
 def functionalize(
     graph: Graph,
-    wanted: Wanted | None = None,
+    refusal_of: RefusalOf | None = None,
     keep: Collection[Node] = (),
     *,
     host: Host | None = None,
@@ -77,7 +77,7 @@ def functionalize(
 
     Args:
         graph: the graph, which is changed; its library gets the functions of the new nodes.
-        wanted: returns why a proven region should not be replaced, or None; by default
+        refusal_of: returns why a proven region should not be replaced, or None; by default
             `traceable_regions(host)`.
         keep: nodes that must not be removed.
         host: provides the ops and kernels; by default the installed ones.
@@ -100,8 +100,8 @@ def functionalize(
         return []  # the executor rejects the graph with the reason
     choices = choices or LoweringChoices(host)
     waits = WaitingNodes(choices).among(graph)
-    wanted = wanted or traceable_regions(host, choices)
-    return _Functionalizer(graph, liveness, wanted, keep, host, waits).run()
+    refusal_of = refusal_of or traceable_regions(host, choices)
+    return _Functionalizer(graph, liveness, refusal_of, keep, host, waits).run()
 
 
 def functionalize_hot(graph: Graph, options: PassOptions) -> None:
@@ -142,14 +142,14 @@ class _Functionalizer:
         self,
         graph: Graph,
         liveness: Liveness,
-        wanted: Wanted,
+        refusal_of: RefusalOf,
         keep: Collection[Node],
         host: Host,
         waits: set[Node],
     ) -> None:
         self.graph = graph
         self.liveness = liveness
-        self.wanted = wanted
+        self.refusal_of = refusal_of
         self.keep = set(keep)
         self.ops = host.ops
         self.waits = waits
@@ -188,7 +188,7 @@ class _Functionalizer:
         names = tuple(node.name for node in region.nodes)
         try:
             prove_conditional(item, self.liveness, self.keep)
-            self._check_wanted(region)
+            self._check_refusal(region)
             maker = IfMaker(self.graph, self.ops, item, ranks(item, self.graph, self.waits))
             maker.rewrite()
         except NotProvenError as reason:
@@ -216,7 +216,7 @@ class _Functionalizer:
         names = tuple(node.name for node in region.nodes)
         maker = WhileMaker(self.graph, self.ops, loop)
         try:
-            self._check_wanted(region)
+            self._check_refusal(region)
             maker.rewrite()
         except NotProvenError as reason:
             self._record(region, names, str(reason))
@@ -225,8 +225,8 @@ class _Functionalizer:
         self.liveness.place_control_triggers()
         self._record(region, names, FUNCTIONALIZED, (maker.node.name,), maker.functions)
 
-    def _check_wanted(self, region: Region) -> None:
-        reason = self.wanted(region)
+    def _check_refusal(self, region: Region) -> None:
+        reason = self.refusal_of(region)
         if reason is not None:
             raise NotProvenError(reason)
 

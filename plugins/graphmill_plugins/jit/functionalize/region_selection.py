@@ -26,13 +26,13 @@ def traceable_regions(
     """
     lowerings = choices or LoweringChoices(host)
 
-    def wanted(region: Region) -> str | None:
+    def refusal_of(region: Region) -> str | None:
         devices = {node.assigned_device or node.device for node in region.nodes}
         if len(devices) > 1:
             return f"its nodes are on several devices: {', '.join(sorted(devices))}"
         return next(filter(None, (why_untraceable(node, lowerings) for node in region.nodes)), None)
 
-    return wanted
+    return refusal_of
 
 
 def why_untraceable(node: Node, choices: LoweringChoices) -> str | None:

@@ -130,7 +130,7 @@ def straight_regions(
     """Return a function that refuses regions that are neither traceable nor straight-line loops."""
     loops = StraightLoops(host, choices=choices)
 
-    def wanted(region: Region) -> str | None:
+    def refusal_of(region: Region) -> str | None:
         reason = traceable(region)
         if reason is None or region.kind != "while":
             return reason
@@ -141,7 +141,7 @@ def straight_regions(
             f"{reason}; straight-line code is not possible either: {why_not}" if why_not else None
         )
 
-    return wanted
+    return refusal_of
 
 
 def straight_loops(

@@ -89,7 +89,7 @@ def named(name: str) -> SamplingKernel:
 def weights(
     kernel: SamplingKernel, size: int, new_size: int, scale: Any, translation: Any, antialias: bool
 ) -> Any:
-    """Return the matrix (wanted, size) that scales and translates an axis, in float32."""
+    """Return the matrix (output, size) that scales and translates an axis, in float32."""
     inverse = _F(1) / _F(scale)
     shift = -inverse * _F(translation)
     width = max(inverse, _F(1)) if antialias else _F(1)

@@ -52,7 +52,7 @@ def _cubic_table(sharpness: float) -> Any:
 
 
 def cubic_weights(size: int, new_size: int, align_corners: bool, half: bool) -> Any:
-    """Return the matrix (wanted, size) that resizes an axis by cubic interpolation."""
+    """Return the matrix (output, size) that resizes an axis by cubic interpolation."""
     position = positions(size, new_size, align_corners, 0.5 if half else 0.0)
     if half:
         position = position - _F(0.5)
@@ -72,7 +72,7 @@ def cubic_weights(size: int, new_size: int, align_corners: bool, half: bool) -> 
 
 
 def area_weights(size: int, new_size: int, align_corners: bool) -> Any:
-    """Return the matrix (wanted, size) of the fraction of each input pixel in each output pixel."""
+    """Return the matrix (output, size) of the fraction of each input pixel in each output pixel."""
     scale = resize_scale(size, new_size, align_corners)
     if scale == 0:  # the axis has one pixel, which every output pixel copies
         return np.eye(1, size, dtype=np.float32).repeat(new_size, axis=0)

@@ -187,7 +187,7 @@ def _check_crops(image: Value, boxes: Value, box_ind: Value, method: str) -> Non
 def crop_positions(
     xp: ArrayNamespace, start: Value, end: Value, size: int, new_size: int
 ) -> tuple[Value, Value]:
-    """Return positions (boxes, wanted) on an axis of the image, and a mask of those inside."""
+    """Return positions (boxes, output) on an axis of the image, and a mask of those inside."""
     last = np.float32(size - 1)
     if new_size > 1:
         step = divided(xp, (end - start) * last, new_size - 1)

@@ -39,7 +39,7 @@ def _check_gradients(grads: Value) -> None:
 
 
 def _weights(size: int, new_size: int, align_corners: bool, half: bool) -> Any:
-    """Return the matrix (size, wanted) that sums output pixels into input pixels along an axis."""
+    """Return the matrix (size, output) that sums output pixels into input pixels along an axis."""
     lower, upper, share = linear_neighbors(size, new_size, align_corners, half)
     matrix = np.zeros((size, new_size), np.float32)
     np.add.at(matrix, (lower, np.arange(new_size)), _F(1) - share)

@@ -208,6 +208,6 @@ def _check_inputs(ids: int, methods: int, types: tuple[Any, ...]) -> None:
         raise AbortedError("The number of inputs must be  three times the size of the `ids` list.")
     expected = (("min", dtypes.float32), ("max", dtypes.float32), ("histogram", dtypes.int64))
     for number, dtype in enumerate(types):
-        name, wanted = expected[number % 3]
-        if dtype is not wanted:
-            raise AbortedError(f"The input `{name}` must have {wanted.name} type.")
+        name, expected_dtype = expected[number % 3]
+        if dtype is not expected_dtype:
+            raise AbortedError(f"The input `{name}` must have {expected_dtype.name} type.")

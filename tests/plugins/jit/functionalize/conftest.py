@@ -47,10 +47,10 @@ class Functionalizing:
 
     def _functionalize(self, graph: Any, options: Any) -> None:
         keep = [node for node in graph.nodes if node.name in self.keep]
-        self.records += functionalize(graph, self._wanted, keep, host=options.host)
+        self.records += functionalize(graph, self._refusal_of, keep, host=options.host)
 
-    def _wanted(self, region: Region) -> str | None:
-        return "not wanted" if region.kind in self.refused else None
+    def _refusal_of(self, region: Region) -> str | None:
+        return "refused" if region.kind in self.refused else None
 
 
 @pytest.fixture

@@ -158,7 +158,7 @@ def test_unselected_region_stays_interpreted(functionalizing) -> None:
             [graph.constant(0)],
         )
     assert functionalizing.run(graph, y, {x: 4}) == 10
-    assert functionalizing.outcomes[0] == ("cond", "not wanted")
+    assert functionalizing.outcomes[0] == ("cond", "refused")
     assert "a conditional inside is not functionalized" in functionalizing.outcomes[1][1]
 
 
