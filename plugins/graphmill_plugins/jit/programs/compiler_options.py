@@ -12,19 +12,19 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 import jax
+from jax.extend import core
 
 from graphmill_plugins.jit.programs.hoist import bytes_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from jax.extend import core
-
 _YNN: Final = "xla_cpu_experimental_ynn_fusion_type"
 _DISABLED: Final = "xla_disable_hlo_passes"
 _BARRIER_PASS: Final = "cse_barrier_expander"
 _FUSION_PASS: Final = "fusion"
 _MANY_FUNCTIONS: Final = 500
+_MANY_SHARED_FUNCTIONS: Final = 16
 # XLA writes out each of these functions as dozens of instructions wherever it is fused.
 _FUNCTIONS: Final = frozenset({
     "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "cos", "cosh", "digamma",
@@ -62,15 +62,35 @@ def _is_fusion_slow(jaxpr: core.Jaxpr, names: Counter[str]) -> bool:
     """Return whether fusing the program's operations would take long and gain little.
 
     The time to compile what was fused grows faster than the number of functions in it, of which
-    products and convolutions are the borders. The gain is memory traffic, of which small tensors
-    cause none. Additions and their like are fused in less time than they are compiled one by one.
+    products and convolutions are the borders. A function whose result is read several times is
+    computed in a fusion of its own, and what is between two of them is repeated in several fusions.
+    The gain is memory traffic, of which small tensors cause none. Additions and their like are
+    fused in less time than they are compiled one by one.
     """
     functions = sum(names[name] for name in _FUNCTIONS)
-    products = sum(names[name] for name in _PRODUCTS)
-    if functions < _MANY_FUNCTIONS * (1 + products) or names.keys() & _LOOPS:
+    stretches = 1 + sum(names[name] for name in _PRODUCTS)
+    if functions < _MANY_SHARED_FUNCTIONS * stretches or names.keys() & _LOOPS:
+        return False
+    is_many = functions >= _MANY_FUNCTIONS * stretches
+    if not is_many and _num_shared_functions(jaxpr) < _MANY_SHARED_FUNCTIONS * stretches:
         return False
     sizes = [bytes_of(variable) for eqn in jaxpr.eqns for variable in eqn.outvars]
     return sum(sizes) <= _MAX_CACHED_BYTES * len(sizes)
+
+
+def _num_shared_functions(jaxpr: core.Jaxpr) -> int:
+    """Return how many functions have a result that several operations read."""
+    readers = Counter(
+        variable for eqn in jaxpr.eqns for variable in set(filter(_is_variable, eqn.invars))
+    )
+    return sum(
+        eqn.primitive.name in _FUNCTIONS and any(readers[one] > 1 for one in eqn.outvars)
+        for eqn in jaxpr.eqns
+    )
+
+
+def _is_variable(atom: Any) -> bool:
+    return isinstance(atom, core.Var)
 
 
 def primitives(jaxpr: core.Jaxpr) -> Iterator[str]:

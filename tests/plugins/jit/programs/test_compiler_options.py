@@ -103,6 +103,24 @@ def test_large_tensors_few_functions_and_loops_are_fused():
     assert [compiler_options_for(program) for program in programs] == [{}, {}, {}]
 
 
+def test_functions_whose_results_are_read_again_are_not_fused():
+    """Each would be a fusion of its own that repeats what is between two of them."""
+
+    def compute(x, are_read_again):
+        before = x
+        for _ in range(40):
+            value = jax.numpy.tanh(x)
+            x, before = value + (before if are_read_again else 1), value
+        return x
+
+    def program(are_read_again, size):
+        return jax.make_jaxpr(lambda x: compute(x, are_read_again))(np.ones(size, np.float32))
+
+    assert list(compiler_options_for(program(True, 8)).values()) == ["fusion"]
+    assert compiler_options_for(program(False, 8)) == {}
+    assert compiler_options_for(program(True, 4096)) == {}
+
+
 def test_many_additions_are_fused():
     """They are fused in less time than they are compiled one by one."""
 
