@@ -38,8 +38,6 @@ class State(Label):
     """The program's checks failed in most calls; it pauses for many calls."""
     NOT_COMPILABLE = "not compilable"
     """Nothing is compiled for such inputs, or in such a session."""
-    DROPPED = "dropped"
-    """The queue of the background compiler was full, or no thread could be started."""
     NOT_TRACEABLE = "not traceable"
     """The compiler refused it, with a reason."""
     COMPILER_FAILED = "compiler failed"
@@ -114,7 +112,8 @@ TRANSITIONS: Final[Table] = {
     (_S.NEW, _E.PROGRAM_READY): (_S.TRIAL, _A.SERVE),
     (_S.COUNTING, _E.CALLED_OFTEN): (_S.QUEUED, _A.SUBMIT),
     (_S.NO_SLOT, _E.SLOT_WON): (_S.QUEUED, _A.SUBMIT),
-    (_S.QUEUED, _E.QUEUE_FULL): (_S.DROPPED, _A.KEEP),
+    # Or no thread could be started. It is submitted again after a number of calls.
+    (_S.QUEUED, _E.QUEUE_FULL): (_S.COUNTING, _A.KEEP),
     (_S.QUEUED, _E.COMPILATION_STARTED): (_S.COMPILING, _A.KEEP),
     (_S.COMPILING, _E.PROGRAM_READY): (_S.TRIAL, _A.SERVE),
     (_S.COMPILING, _E.TRACING_REFUSED): (_S.NOT_TRACEABLE, _A.KEEP),

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 TRIAL_CALLS: Final = 8  # program calls before the faster of two tiers is chosen
 VARIED_TRIAL_CALLS: Final = 16  # the same if the duration of a call depends on the values
 CALLS_TO_NEXT_TRIAL: Final = (256, 4096)
+CALLS_TO_NEXT_SUBMISSION: Final = 8  # after the queue of the background compiler was full
 MAX_FAILED: Final = 32  # calls with failed checks before the program is suspended
 CALLS_SUSPENDED: Final = 4096  # calls for which it is suspended then
 EVICTED: Final = "it was evicted: another signature has been called more often and has its slot"
@@ -160,7 +161,11 @@ class TierMachine:
         """Record that the background compiler rejected a signature."""
         with self._lock:
             if signature.state is State.QUEUED:
-                cause = "too many compilations were waiting when it was called often enough"
+                cause = (
+                    "too many compilations were waiting; it is submitted again after "
+                    f"{CALLS_TO_NEXT_SUBMISSION} calls"
+                )
+                signature.calls_left = CALLS_TO_NEXT_SUBMISSION
                 self._apply(signature, Event.QUEUE_FULL, cause)
 
     def not_compiled(self, signature: Signature, event: Event, cause: str) -> None:

@@ -29,7 +29,11 @@ from graphmill_plugins.jit.tiers.states import (
     Event,
     State,
 )
-from graphmill_plugins.jit.tiers.tier_machine import TierMachine, TierRules
+from graphmill_plugins.jit.tiers.tier_machine import (
+    CALLS_TO_NEXT_SUBMISSION,
+    TierMachine,
+    TierRules,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -444,6 +448,23 @@ def test_late_call_of_abandoned_program_changes_nothing() -> None:
     for _ in range(20):
         cluster.machine.call_timed(signature, SLOW)
     assert signature.state is State.PROGRAM_FAILED
+
+
+def test_a_signature_that_found_a_full_queue_is_submitted_again() -> None:
+    """The parts of a very large graph are more than wait at once."""
+    cluster = Cluster()
+    cluster.takes_jobs = False
+    cluster.call("a")
+    signature = cluster.call("a")
+    assert signature.state is State.COUNTING
+    assert "submitted again after 8 calls" in signature.record.reason
+    cluster.takes_jobs = True
+    for _ in range(CALLS_TO_NEXT_SUBMISSION):
+        assert signature.state is State.COUNTING
+        cluster.call("a")
+    assert cluster.queue == [signature]
+    cluster.compile_next()
+    assert signature.program is not None
 
 
 def test_compilation_lost_in_fork_is_requeued_by_next_call() -> None:
