@@ -78,14 +78,20 @@ class Commands(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the first sentence of each command, on as many lines as it needs."""
-        found = ((name, self.get_command(ctx, name)) for name in self.list_commands(ctx))
-        rows = [
-            (name, command.get_short_help_str(_WHOLE_SENTENCE))
-            for name, command in found
-            if command is not None and not command.hidden
-        ]
+        found = ((name, self._summary(ctx, name)) for name in self.list_commands(ctx))
+        rows = [(name, text) for name, text in found if text is not None]
         with formatter.section("Commands"):
             formatter.write_dl(rows)
+
+    def _summary(self, ctx: click.Context, name: str) -> str | None:
+        """Return what a command does, or why a plugin's cannot be loaded; None for a hidden one."""
+        try:
+            command = self.get_command(ctx, name)
+        except OpError as error:
+            return f"Cannot be loaded: {error.message}"
+        if command is None or command.hidden:
+            return None
+        return command.get_short_help_str(_WHOLE_SENTENCE)
 
 
 def _show_warning(message: Warning | str, *_: object) -> None:

@@ -10,13 +10,13 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import grpc
-
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import plugin_settings
 
 if TYPE_CHECKING:
     from collections.abc import Collection
+
+    import grpc
 
     from graphmill.spi.protos import proto
 
@@ -38,6 +38,8 @@ class Credentials(NamedTuple):
 
     def of_server(self) -> grpc.ServerCredentials:
         """Return a server's credentials; an authority makes it require certificates of clients."""
+        import grpc  # `paths_of` works without it
+
         pair = (self.private_key, self.certificate)
         return grpc.ssl_server_credentials(
             [pair], self.authority or None, require_client_auth=bool(self.authority)
@@ -45,6 +47,8 @@ class Credentials(NamedTuple):
 
     def of_client(self) -> grpc.ChannelCredentials:
         """Return the credentials of a client."""
+        import grpc
+
         return grpc.ssl_channel_credentials(
             self.authority or None, self.private_key or None, self.certificate or None
         )
@@ -84,6 +88,8 @@ def new_channel(
     credentials: Credentials | None = None,
 ) -> grpc.Channel:
     """Return a channel to a server, with TLS if there are credentials."""
+    import grpc
+
     if credentials is None:
         return grpc.insecure_channel(address, tuple(options), compression)
     return grpc.secure_channel(address, credentials.of_client(), tuple(options), compression)

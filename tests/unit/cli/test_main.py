@@ -50,6 +50,14 @@ def test_help_lists_our_commands_and_those_of_plugins(graphmill_cli: Callable[..
         assert f"\n  {name} " in outcome.out
 
 
+def test_help_names_a_command_that_cannot_be_loaded(graphmill_cli: Callable[..., Any]) -> None:
+    outcome = graphmill_cli("--help", host=host_with("weigh", "no_such_module:weigh"))
+    assert outcome.code == 0
+    assert "Cannot be loaded: " in outcome.out
+    assert "no_such_module" in outcome.out
+    assert "\n  run " in outcome.out
+
+
 def test_a_command_of_a_plugin_runs(graphmill_cli: Callable[..., Any]) -> None:
     command = click.Command("weigh", callback=lambda: click.echo("12 kg"))
     assert graphmill_cli("weigh", host=host_with("weigh", command)).out == "12 kg\n"

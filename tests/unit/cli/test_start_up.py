@@ -41,6 +41,10 @@ def test_arrays_need_no_pillow(digits: Path) -> None:
     assert "PIL" not in imported_by(*arguments)
 
 
+def test_help_imports_no_package_of_an_extra() -> None:
+    assert not imported_by("--help") & (_HEAVY | {"uvicorn", "PIL", "onnx", "ray"})
+
+
 @pytest.mark.parametrize("command", ["plugins", "devices", "show"])
 def test_other_commands_import_nothing_heavy(digits: Path, command: str) -> None:
     arguments = [str(digits / "saved_model_tf1")] if command == "show" else []
