@@ -10,7 +10,7 @@ from graphmill.export.export_graph import export_graph
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from graphmill.cli.model.loaded_model import LoadedModel
     from graphmill.graph.tensor import Tensor
@@ -101,16 +101,34 @@ def inputs_of_model(loaded: LoadedModel, chosen: Sequence[str] = ()) -> dict[str
 
     Raises:
         NotFoundError: a tensor or chosen input does not exist; the message names near matches.
+        InvalidArgumentError: no output depends on a chosen input.
     """
-    unknown = [name for name in chosen if name not in loaded.inputs]
-    if unknown:
-        raise NotFoundError(
-            f"{loaded.name} has no input {unknown[0]!r}{suggest(unknown[0], loaded.inputs)}"
-        )
+    check_inputs(loaded.name, chosen, loaded.inputs)
     inputs = loaded.needed_inputs()
+    unused = [name for name in chosen if name not in inputs]
+    if unused:
+        raise InvalidArgumentError(
+            f"input {unused[0]!r} cannot be an input of the result: no output depends on it"
+        )
     if not loaded.is_closed and not all(port.has_default for port in inputs.values()):
         inputs = {n: port for n, port in inputs.items() if n in chosen or not port.has_default}
     return {name: port.tensor for name, port in inputs.items()}
+
+
+def check_inputs(model: str, chosen: Iterable[str], inputs: Collection[str]) -> None:
+    """Refuse names that are not those of inputs.
+
+    Args:
+        model: the name of the model, for the error.
+        chosen: the names.
+        inputs: those of the model's inputs.
+
+    Raises:
+        NotFoundError: one is unknown; the message names near matches.
+    """
+    for name in chosen:
+        if name not in inputs:
+            raise NotFoundError(f"{model} has no input {name!r}{suggest(name, inputs)}")
 
 
 def _names(tensors: Mapping[str, str | Tensor]) -> dict[str, str]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from graphmill import files, proto
 from graphmill.errors import InvalidArgumentError, UnimplementedError
 from graphmill.export.constant_handles import ConstantHandles
-from graphmill.export.convert import inputs_of_model
+from graphmill.export.convert import check_inputs, inputs_of_model
 from graphmill.export.filled_tables import fill_table
 from graphmill.export.frozen_model import FrozenModel
 from graphmill.export.state_values import table_contents, variable_name, variable_values
@@ -104,7 +104,7 @@ def freeze_model(
     with contextlib.closing(open_model(path)) as opened:
         kind = opened.kind
     if kind is Kind.SAVED_MODEL and not fetches:
-        return _freeze_saved_model(path, used, signature, tags, config)
+        return _freeze_saved_model(path, used, signature, tags, inputs, config)
     loaded = load_model(path, used, tags=tags, signature=signature, fetches=fetches, config=config)
     with loaded.session:
         if not loaded.outputs:
@@ -119,6 +119,7 @@ def _freeze_saved_model(
     host: Host,
     key: str | None,
     tags: str | None,
+    inputs: Sequence[str],
     config: ConfigProto | None,
 ) -> FrozenModel:
     from graphmill.cli.model.loaded_model import split_tags
@@ -130,6 +131,8 @@ def _freeze_saved_model(
         if key is not None or not available:
             available = {choose_signature(available, key, path).key: None}  # type: ignore[dict-item]
         signatures = {name: loaded.meta_graph.signature_def[name] for name in available}
+        kept = {name for signature in signatures.values() for name in signature.inputs}
+        check_inputs(path, inputs, kept)  # all of them are kept
         return freeze_signatures(loaded.session, signatures)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -79,6 +79,13 @@ def test_inputs_with_defaults_are_exported_if_named(
 def test_unknown_input_is_named(dropout: str) -> None:
     with pytest.raises(errors.NotFoundError, match="no input 'keep'; did you mean 'keep_prob'"):
         convert_model(dropout, "saved_model", inputs=["keep"])
+
+
+@pytest.mark.parametrize("convert", [convert_model, freeze_model])
+def test_input_that_no_output_depends_on_is_refused(training: str, convert: Any) -> None:
+    target = ["saved_model"] if convert is convert_model else []
+    with pytest.raises(errors.InvalidArgumentError, match="no output depends on it"):
+        convert(training, *target, fetches=["y"], inputs=["label"])
 
 
 def test_inputs_are_exported_if_all_have_defaults(tmp_path: Path) -> None:

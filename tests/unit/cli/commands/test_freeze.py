@@ -56,8 +56,11 @@ def test_unknown_names_are_refused(
     assert not list(tmp_path.iterdir())
 
 
-def test_unknown_input_is_refused(graphmill_cli: Cli, digits: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("model", ["digits_frozen.pb", "saved_model_tf2"])
+def test_unknown_input_is_refused(
+    graphmill_cli: Cli, digits: Path, tmp_path: Path, model: str
+) -> None:
     arguments = ("--out", str(tmp_path / "m.pb"), "--input", "imgae")
-    outcome = graphmill_cli("freeze", str(digits / "digits_frozen.pb"), *arguments)
+    outcome = graphmill_cli("freeze", str(digits / model), *arguments)
     assert outcome.code == 3
     assert "no input 'imgae'; did you mean 'image'" in outcome.err
