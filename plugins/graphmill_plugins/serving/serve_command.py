@@ -8,9 +8,10 @@ from dataclasses import replace
 import click
 
 from graphmill.errors import InvalidArgumentError
-from graphmill.spi.cluster import common_options
+from graphmill.spi.cluster import Settings, common_options
 from graphmill.spi.models import allow_option, tags_option, trust_option
 from graphmill_plugins._server.event_log import FORMATS, LEVELS, log_event, write_events
+from graphmill_plugins._server.ready_line import print_ready
 from graphmill_plugins._server.stop_signals import stop_signal
 from graphmill_plugins.serving.models.model_settings import ModelSettings, settings_of_path
 from graphmill_plugins.serving.requests.batching_options import BatchingOptions
@@ -107,7 +108,11 @@ _PORT = click.IntRange(0, 65535)
 @allow_option
 @trust_option
 @common_options
+@click.make_pass_decorator(Settings, ensure=True)
 def serve_model(
+    settings: Settings,
+    /,
+    *,
     models: tuple[str, ...],
     name: str | None,
     config_file: str | None,
@@ -163,12 +168,12 @@ def serve_model(
     )
     handler = write_events(log_level, log_format)
     try:
-        _serve(options, grace)
+        _serve(options, grace, as_json=settings.as_json)
     finally:
         logging.getLogger("graphmill").removeHandler(handler)
 
 
-def _serve(options: ServerOptions, grace: float) -> None:
+def _serve(options: ServerOptions, grace: float, *, as_json: bool) -> None:
     from graphmill_plugins.serving.model_server import ModelServer
 
     with stop_signal() as stop:
@@ -178,7 +183,7 @@ def _serve(options: ServerOptions, grace: float) -> None:
             if server.grpc_address is not None:
                 addresses.append(f"grpc://{server.grpc_address}")
             log_event(_log, logging.INFO, "ready", addresses=addresses)
-            click.echo(f"READY {' '.join(addresses)}")
+            print_ready(addresses, as_json=as_json)
             stop.wait()
             log_event(_log, logging.INFO, "draining", grace_seconds=grace)
         finally:

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import click
 
+from graphmill.spi.cluster import Settings, common_options, emit
+
 
 @click.command()
 @click.argument("name", default="world")
-def hello(name):
+@common_options
+@click.make_pass_decorator(Settings, ensure=True)
+def hello(settings, name):
     """Greet somebody."""
-    click.echo(f"hello, {name}")
+    greeting = f"hello, {name}"
+    emit({"greeting": greeting}, [greeting], as_json=settings.as_json)

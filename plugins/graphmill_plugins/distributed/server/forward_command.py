@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import click
 
-from graphmill.spi.cluster import common_options
+from graphmill.spi.cluster import Settings, common_options
 from graphmill_plugins._server.address import parse_address
 from graphmill_plugins._server.event_log import write_events
+from graphmill_plugins._server.ready_line import print_ready
 from graphmill_plugins._server.stop_signals import stop_signal
 from graphmill_plugins.distributed.server.forwarder import Forwarder, tls_context
 
@@ -20,7 +21,8 @@ from graphmill_plugins.distributed.server.forwarder import Forwarder, tls_contex
     help="The address for clients without TLS; port 0 for a free one. There is no access control.",
 )
 @common_options
-def forward(target: str, listen: str) -> None:
+@click.make_pass_decorator(Settings, ensure=True)
+def forward(settings: Settings, target: str, listen: str) -> None:
     """Forward connections without TLS to TARGET, grpc://HOST:PORT, with TLS.
 
     The certificates are those of the environment: GRAPHMILL_TLS_CA, GRAPHMILL_TLS_CERTIFICATE,
@@ -32,5 +34,5 @@ def forward(target: str, listen: str) -> None:
         stop_signal() as stop,
         Forwarder(parse_address(listen), server, tls_context()) as forwarder,
     ):
-        click.echo(f"READY {forwarder.address}")
+        print_ready([str(forwarder.address)], as_json=settings.as_json)
         stop.wait()

@@ -11,7 +11,13 @@ from typing import Any
 import click
 
 from graphmill.errors import InvalidArgumentError
-from graphmill.spi.cluster import Server, TFConfigClusterResolver, as_message, common_options
+from graphmill.spi.cluster import (
+    Server,
+    Settings,
+    TFConfigClusterResolver,
+    as_message,
+    common_options,
+)
 from graphmill.spi.protos import proto
 from graphmill_plugins._server.address import Address
 from graphmill_plugins._server.event_log import (
@@ -20,6 +26,7 @@ from graphmill_plugins._server.event_log import (
     log_event,
     write_events,
 )
+from graphmill_plugins._server.ready_line import print_ready
 from graphmill_plugins._server.stop_signals import stop_signal
 from graphmill_plugins.distributed.monitoring.metrics_endpoint import SETTING
 
@@ -96,7 +103,11 @@ _log = logging.getLogger("graphmill.server")
     "trains and whose clients are your own.",
 )
 @common_options
+@click.make_pass_decorator(Settings, ensure=True)
 def serve(
+    settings: Settings,
+    /,
+    *,
     cluster: str | None,
     job: str | None,
     task: int | None,
@@ -127,7 +138,7 @@ def serve(
     with stop_signal() as stop:
         try:
             log_event(_log, logging.INFO, "ready", address=address)
-            click.echo(f"READY {address}")
+            print_ready([address], as_json=settings.as_json)
             stop.wait()
         finally:
             server.stop(grace)
