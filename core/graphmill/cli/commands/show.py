@@ -156,8 +156,11 @@ def _summary(graph: ModelSummary) -> Iterable[str]:
     if graph.tags:
         parts.insert(0, "tags " + ",".join(graph.tags))
     yield "; ".join(parts)
-    sizes = {"variables": graph.variables, "constants": graph.constants}
-    held = [f"{kind}: {size}" for kind, size in sizes.items() if size.nodes]
+    variables, used = graph.variables, graph.used_variables
+    only = f" ({used}, are read by the signatures)" if 0 < used.nodes < variables.nodes else ""
+    sizes = {"variables": f"{variables}{only}"} if variables.nodes else {}
+    sizes |= {"constants": str(graph.constants)} if graph.constants.nodes else {}
+    held = [f"{kind}: {size}" for kind, size in sizes.items()]
     if held:
         yield "; ".join(held)
 
@@ -183,6 +186,7 @@ def _data(graph: ModelSummary, missing: list[str]) -> dict[str, Any]:
         "nodes": graph.nodes,
         "functions": graph.functions,
         "variables": asdict(graph.variables),
+        "variables_of_signatures": asdict(graph.used_variables),
         "constants": asdict(graph.constants),
         "ops": dict(sorted(graph.ops.items())),
         "ops_without_kernel": missing,

@@ -40,12 +40,21 @@ class Size:
         return f"{self.nodes:,} with {self.elements:,} elements, {self.bytes:,} bytes"
 
 
-def variables_size(graph_def: GraphDef, ops: OpRegistry) -> Size:
-    """Return the size of the variables of a graph, by their declared shapes."""
+def variables_size(
+    graph_def: GraphDef, ops: OpRegistry, tensors: Iterable[str] | None = None
+) -> Size:
+    """Return the size of the variables of a graph, by their declared shapes.
+
+    Args:
+        graph_def: the graph.
+        ops: the ops of its nodes.
+        tensors: only variables that these depend on; None for all.
+    """
+    names = None if tensors is None else _needed_nodes(graph_def, tensors)
     variables = {
         node.attr["shared_name"].s or node.name.encode(): node
         for node in graph_def.node
-        if _source(node.op, ops) is Source.VARIABLE
+        if (names is None or node.name in names) and _source(node.op, ops) is Source.VARIABLE
     }
     return _size((node.attr["dtype"].type, node.attr["shape"].shape) for node in variables.values())
 
@@ -59,6 +68,23 @@ def constants_size(graph_def: GraphDef, ops: OpRegistry) -> Size:
         for node in nodes
         if _source(node.op, ops) is Source.CONSTANT
     )
+
+
+def _needed_nodes(graph_def: GraphDef, tensors: Iterable[str]) -> set[str]:
+    """Return the nodes that tensors depend on."""
+    inputs = {node.name: node.input for node in graph_def.node}
+    needed: set[str] = set()
+    found = [_node_of(tensor) for tensor in tensors]
+    while found:
+        name = found.pop()
+        if name not in needed:
+            needed.add(name)
+            found += map(_node_of, inputs.get(name, ()))
+    return needed
+
+
+def _node_of(tensor: str) -> str:
+    return tensor.removeprefix("^").partition(":")[0]
 
 
 def _source(op: str, ops: OpRegistry) -> Source:

@@ -84,6 +84,8 @@ class ModelSummary:
         inputs: the placeholders of the graph.
         outputs: the tensors of the graph that no node consumes.
         variables: how much its variables hold.
+        used_variables: how much those hold that the signatures read. A program may save a model
+            with copies of its variables, as Keras does.
         constants: how much its constants hold.
     """
 
@@ -96,6 +98,7 @@ class ModelSummary:
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...] = field(default=())
     variables: Size = field(default=Size())
+    used_variables: Size = field(default=Size())
     constants: Size = field(default=Size())
 
 
@@ -188,6 +191,7 @@ def _contents(
     signatures: dict[str, Signature],
 ) -> ModelSummary:
     nodes = list(_all_nodes(graph_def))
+    outputs = [port.tensor for one in signatures.values() for port in one.outputs]
     return ModelSummary(
         tags=tags,
         producer=producer,
@@ -202,6 +206,7 @@ def _contents(
         ),
         outputs=tuple(_ends(graph_def, ops)),
         variables=variables_size(graph_def, ops),
+        used_variables=variables_size(graph_def, ops, outputs),
         constants=constants_size(graph_def, ops),
     )
 
