@@ -80,7 +80,10 @@ def report_compilation(event: str, fields: Mapping[str, object]) -> None:
     ended = time.time_ns()
     seconds = fields.get("seconds")
     length = round(seconds * 1e9) if isinstance(seconds, float) else 0
-    attributes = {f"graphmill.{name}": str(value) for name, value in fields.items()}
+    attributes = {
+        f"graphmill.{name}": value if isinstance(value, (bool, int, float)) else str(value)
+        for name, value in fields.items()
+    }
     span = trace.get_tracer(_NAME).start_span(
         "graphmill.compile",
         attributes={"graphmill.outcome": event, **attributes},

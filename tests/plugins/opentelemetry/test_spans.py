@@ -105,6 +105,7 @@ def test_a_compilation_is_a_span_of_its_length(tracer: Tracer) -> None:
     assert span.start is not None
     assert span.ended - span.start == 250_000_000
     assert span.attributes["graphmill.cause"] == "a new signature"
+    assert span.attributes["graphmill.seconds"] == 0.25
 
 
 def test_the_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
