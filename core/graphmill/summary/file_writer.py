@@ -78,17 +78,25 @@ class FileWriter:
         return self._logdir
 
     def add_scalar(self, tag: str, value: float, step: int | None = None) -> None:
-        """Write a number."""
-        self.add_summary(_summary(tag, simple_value=float(value)), step)
+        """Write a number.
+
+        Raises:
+            InvalidArgumentError: it is not a number.
+        """
+        try:
+            number = float(value)
+        except (TypeError, ValueError) as error:
+            raise InvalidArgumentError(f"{value!r}, the value of {tag!r}, is no number") from error
+        self.add_summary(_summary(tag, simple_value=number), step)
 
     def add_histogram(self, tag: str, values: Any, step: int | None = None) -> None:
         """Write the distribution of an array.
 
         Raises:
-            InvalidArgumentError: a value is NaN or infinite.
+            InvalidArgumentError: a value is NaN or infinite, or no number.
         """
         array = np.asarray(values)
-        wide = array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
+        wide = array if array.dtype in (np.float32, np.float64) else _cast(array, np.float64, tag)
         self.add_summary(self._made("histogram", ops.summary.histogram_summary, tag, wide), step)
 
     def add_image(self, tag: str, image: Any, step: int | None = None) -> None:
@@ -101,7 +109,7 @@ class FileWriter:
         """
         array = np.asarray(image)
         images = array[None] if array.ndim == 3 else array
-        converted = images if images.dtype == np.uint8 else images.astype(np.float32)
+        converted = images if images.dtype == np.uint8 else _cast(images, np.float32, tag)
         count = max(len(images), 1) if images.ndim else 1
         self.add_summary(
             self._made(
@@ -241,7 +249,10 @@ class FileWriter:
 
     def _add(self, event: Event, step: int | None) -> None:
         if step is not None:
-            event.step = int(step)
+            try:
+                event.step = int(step)
+            except (TypeError, ValueError) as error:
+                raise InvalidArgumentError(f"the step {step!r} is no integer") from error
         self.add_event(event)
 
     def _made(
@@ -259,7 +270,16 @@ class FileWriter:
         return content
 
 
+def _cast(array: Any, dtype: type, tag: str) -> Any:
+    try:
+        return array.astype(dtype)
+    except (TypeError, ValueError) as error:
+        raise InvalidArgumentError(f"the values of {tag!r} are no numbers: {error}") from error
+
+
 def _summary(tag: str, **fields: Any) -> Summary:
+    if not isinstance(tag, str):
+        raise InvalidArgumentError(f"the tag {tag!r} has type {type(tag).__name__}, expected str")
     summary = Summary()
     summary.value.add(tag=tag, **fields)
     return summary

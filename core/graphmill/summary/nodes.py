@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from graphmill import ops
+from graphmill.dtypes import DType, string
 from graphmill.errors import InvalidArgumentError
 from graphmill.graph.infer_graph import infer_graph
 from graphmill.proto.summary_pb2 import SummaryMetadata
@@ -81,10 +82,20 @@ def audio(name: str, tensor: Any, sample_rate: Any, max_outputs: int = 3) -> Ten
 
 
 def text(name: str, tensor: Any) -> Tensor:
-    """Add a node that summarizes strings, which TensorBoard shows as Markdown."""
+    """Add a node that summarizes strings, which TensorBoard shows as Markdown.
+
+    Raises:
+        InvalidArgumentError: it is a tensor of another type.
+    """
     metadata = text_metadata(name).SerializeToString()
 
     def make(tag: Any, strings: Any, name: str) -> Tensor:
+        dtype = getattr(strings, "dtype", string)
+        if isinstance(dtype, DType) and dtype != string:
+            raise InvalidArgumentError(
+                f"summary.text takes strings, but {strings.name!r} is {dtype.name}; convert it "
+                "with graphmill.ops.string.as_string"
+            )
         summary: Tensor = ops.summary.tensor_summary_v2(tag, strings, metadata, name=name)
         return summary
 

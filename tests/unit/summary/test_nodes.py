@@ -55,6 +55,16 @@ def test_each_kind_of_summary() -> None:
     assert list(found["t"].tensor.string_val) == [b"one", b"two"]
 
 
+def test_text_takes_strings_only() -> None:
+    graph = graphmill.Graph()
+    with (
+        graph.as_default(),
+        pytest.raises(InvalidArgumentError, match="takes strings, but 'x:0' is float32"),
+    ):
+        summary.text("t", graph.placeholder("float32", [], name="x"))
+    assert graph.summaries == []
+
+
 def test_only_summaries_are_merged() -> None:
     graph = graphmill.Graph()
     with graph.as_default():
