@@ -59,7 +59,7 @@ def test_towers_are_summed(host, config) -> None:
         assert session.run(graph.outputs_of(total)[0], {x: 2.0}) == 56.0
 
 
-def test_one_that_fails_fails_the_step_alone(host, config) -> None:
+def test_failing_device_fails_only_the_step(host, config) -> None:
     """A fault of one device fails the step, not the session (clauses E8, E9, S12)."""
     faults = Faults(fail_at="add_5")
     with Session(graph=ring(), host=with_faults(host, "BOXED", faults), config=config) as session:

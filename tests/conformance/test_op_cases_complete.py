@@ -78,7 +78,7 @@ def test_tolerances_are_of_known_ops():
     assert not sorted(set(tolerances()) - set(ops.names()) - {"default"})
 
 
-def test_deviations_say_why():
+def test_deviations_have_reasons():
     for case in load_cases():
         reasons = [*case.skip.values(), *([case.differs] if case.differs else [])]
         reasons += [case.close.why] if case.close else []

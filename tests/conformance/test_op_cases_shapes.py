@@ -91,13 +91,13 @@ def problems(case):
 
 
 @pytest.mark.parametrize("op", BY_OP)
-def test_what_is_said_is_true(op):
+def test_inferred_shapes_are_correct(op):
     wrong = [problem for case in BY_OP[op] for problem in problems(case)]
     assert not wrong, "\n".join(wrong)
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_values_of_random_graphs_have_the_shapes_that_were_said(seed, graphmill_host):
+def test_values_of_random_graphs_have_the_inferred_shapes(seed, graphmill_host):
     made = random_graph(seed, graphmill_host.ops)
     graph = graphmill.Graph.from_graph_def(made.graph_def, graphmill_host.ops)
     with graphmill.Session(graph=made.graph_def, host=graphmill_host) as session:

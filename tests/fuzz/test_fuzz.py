@@ -51,7 +51,7 @@ def test_mutated_inputs_give_results_or_typed_errors(name: str) -> None:
 
 
 @pytest.mark.parametrize("find", FINDS, ids=lambda path: f"{path.parent.name}-{path.stem}")
-def test_past_find_stays_mended(find: Path) -> None:
+def test_past_finding_is_still_fixed(find: Path) -> None:
     skip_without_library(find.parent.name)
     target = module(f"fuzz_{find.parent.name}")
     assert module("harness").fault_of(target.fuzz, find.read_bytes()) == ""

@@ -301,7 +301,7 @@ def test_node_asked_bytes_and_limit_are_named(build: Build, fed: bool, jit: str)
 
 
 @JIT
-def test_what_fits_runs(jit: str) -> None:
+def test_fitting_step_runs(jit: str) -> None:
     result = run(GREEDY["Fill"], jit, budget=64 << 20)
     assert result.shape == (3000, 3000)
 

@@ -65,6 +65,6 @@ def test_missing_pins_and_hashes_are_faults(lock_requirements: Any) -> None:
 
 
 @pytest.mark.parametrize("line", ["one>=1.5", HASH, "-e .", "--index-url https://example.org"])
-def test_line_that_is_no_pin_is_refused(lock_requirements: Any, line: str) -> None:
+def test_line_that_is_not_a_pin_is_refused(lock_requirements: Any, line: str) -> None:
     with pytest.raises(ValueError, match="line 1 is no pinned version"):
         lock_requirements.read_pins(line)

@@ -40,7 +40,7 @@ def test_no_extra_of_lite_requires_graphmill(make_lite: Any, full: str) -> None:
     assert "graphmill-lite[grpc]" in extras["ray"]
 
 
-def test_readme_says_what_it_is(make_lite: Any) -> None:
+def test_readme_describes_the_plugin(make_lite: Any) -> None:
     title, _, rest = make_lite.lite_readme("# graphmill\n\nRun.\n").partition("\n\n")
     assert title == "# graphmill"
     assert rest.startswith("> This is **graphmill-lite**")

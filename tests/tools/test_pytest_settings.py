@@ -7,7 +7,7 @@ import warnings
 import pytest
 
 
-def test_a_folder_that_another_run_removes_is_no_error() -> None:
+def test_folder_removed_by_another_run_is_not_an_error() -> None:
     """pytest warns at the end of a run, where an error would hide the outcome of all tests."""
     text = "(rm_rf) error removing /tmp/pytest-of-root/garbage-1\nOSError: Directory not empty"
     warnings.warn(pytest.PytestWarning(text), stacklevel=1)

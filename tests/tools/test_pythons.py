@@ -59,7 +59,7 @@ def test_failing_shim_is_skipped_for_the_real_interpreter(pythons: Any, tmp_path
     assert found(pythons, shim.parent, PYENV_ROOT=tmp_path / "root") == ["3.12.10"]
 
 
-def test_pyenv_says_where_its_versions_are(pythons: Any, tmp_path: Path) -> None:
+def test_pyenv_lists_its_versions(pythons: Any, tmp_path: Path) -> None:
     root = tmp_path / "root"
     script(tmp_path / "bin" / "pyenv", f'test "$1" = root && echo {root}')
     fake_python(root / "versions" / "3.14.2" / "bin" / "python3.14", 3, 14, 2)

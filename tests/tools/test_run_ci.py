@@ -269,7 +269,7 @@ def test_sigterm_handler_is_restored(ci: Any, monkeypatch: pytest.MonkeyPatch) -
     assert signal.getsignal(signal.SIGTERM) is before
 
 
-def test_without_a_python_nothing_passes(
+def test_run_fails_without_a_python(
     ci: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(ci, "find_pythons", lambda **_: [])

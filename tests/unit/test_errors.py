@@ -38,7 +38,7 @@ CODES = {
 
 
 @pytest.mark.parametrize(("code", "name"), CODES.items())
-def test_s12_each_code_has_a_class_of_its_own(code: int, name: str) -> None:
+def test_s12_each_code_has_its_own_class(code: int, name: str) -> None:
     cls = getattr(errors, name)
     assert errors.error_class(code) is cls
     error = cls("what happened")
@@ -68,7 +68,7 @@ def test_s12_the_innermost_place_wins() -> None:
     assert error.locate(device="/device:CPU:1").device == "/device:CPU:0"
 
 
-def test_s12_an_op_alone_is_no_place() -> None:
+def test_s12_op_alone_is_not_a_location() -> None:
     error = errors.InvalidArgumentError("bad attr", op_type="Neg").locate(node="n", op_type="Other")
     assert (error.node, error.op_type) == ("n", "Neg")
 

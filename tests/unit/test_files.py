@@ -107,7 +107,7 @@ def test_failed_write_keeps_the_old_file(tmp_path: Path) -> None:
     assert [entry.name for entry in tmp_path.iterdir()] == ["f"]
 
 
-def test_a_link_stays_a_link_and_permissions_stay(tmp_path: Path) -> None:
+def test_links_and_permissions_are_preserved(tmp_path: Path) -> None:
     target, link = tmp_path / "target", tmp_path / "link"
     target.write_bytes(b"old")
     target.chmod(0o600)

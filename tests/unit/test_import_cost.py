@@ -148,7 +148,7 @@ def loaded(modules: list[str], *heavy: str) -> list[str]:
     return [m for m in modules if any(m == h or m.startswith(f"{h}.") for h in heavy)]
 
 
-def test_import_loads_nothing_heavy() -> None:
+def test_import_loads_no_heavy_modules() -> None:
     assert loaded(child("import graphmill")["modules"], *HEAVY) == []
 
 

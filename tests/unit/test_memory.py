@@ -23,7 +23,7 @@ def test_objects_are_ordinary() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["f4", "O"])
-def test_more_than_there_is(dtype: str) -> None:
+def test_more_than_available(dtype: str) -> None:
     with pytest.raises(errors.ResourceExhaustedError, match="cannot allocate"):
         aligned_empty((1 << 59,), np.dtype(dtype))
 

@@ -34,7 +34,7 @@ def test_a_traced_step_runs_beside_an_import(
     assert metadata.step_stats.dev_stats
 
 
-def test_a_kernel_that_cannot_be_made_is_told_beside_an_import(
+def test_kernel_creation_error_is_raised_during_an_import(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     graph = graphmill.Graph()

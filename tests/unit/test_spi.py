@@ -33,7 +33,7 @@ def named(value: object) -> str:
 
 
 @pytest.mark.parametrize(("module", "name"), NAMES, ids=named)
-def test_every_name_is_there(module: ModuleType, name: str) -> None:
+def test_every_name_exists(module: ModuleType, name: str) -> None:
     assert getattr(module, name) is not None
 
 
@@ -80,7 +80,9 @@ def test_the_package_names_its_modules() -> None:
     ],
     ids=named,
 )
-def test_missing_name_says_so_with_the_version(module: ModuleType, name: str, message: str) -> None:
+def test_missing_name_is_reported_with_the_version(
+    module: ModuleType, name: str, message: str
+) -> None:
     with pytest.raises(AttributeError, match=message):
         getattr(module, name)
 

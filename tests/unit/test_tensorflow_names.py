@@ -78,7 +78,7 @@ def test_row_of_a_name() -> None:
         ("graphmill.ops.math", "add_v3", "did you mean 'add_v2'"),
     ],
 )
-def test_unknown_name_says_where_it_is(module: str, name: str, message: str) -> None:
+def test_error_of_an_unknown_name_has_its_location(module: str, name: str, message: str) -> None:
     with pytest.raises(AttributeError) as caught:
         getattr(importlib.import_module(module), name)
     assert message in str(caught.value)

@@ -66,7 +66,7 @@ def test_explain_reports_the_fate_of_a_node(how: str) -> None:
     assert cluster.cluster == cluster.node
 
 
-def test_without_the_setting_there_are_none() -> None:
+def test_no_clusters_without_the_setting() -> None:
     _, ops = ops_of(layers(), {"x:0": X}, how="")
     assert "Torch>Cluster" not in ops
     assert ops.count("MatMul") == 2
@@ -93,7 +93,7 @@ def test_an_error_names_the_node_inside(how: str) -> None:
         assert session.run("y:0", {"a:0": X, "b:0": X}).shape == (2, 2)
 
 
-def test_nothing_waits_for_what_comes_after_it() -> None:
+def test_no_cluster_waits_for_later_nodes() -> None:
     """A cluster does not contain both ends of a path that crosses another device."""
     graph = graphmill.Graph()
     with graph.as_default():
@@ -127,7 +127,7 @@ def test_control_edges_stay() -> None:
         assert session.run("y:0", {"x:0": 3.0}) == 3.0
 
 
-def test_a_loop_of_version_1_is_left_alone() -> None:
+def test_v1_loop_is_unchanged() -> None:
     graph = graphmill.Graph()
     with graph.as_default(), graph.device(DEVICE):
         x = graph.placeholder("float32", [], name="x")

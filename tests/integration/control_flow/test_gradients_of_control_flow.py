@@ -303,7 +303,7 @@ def test_function_reading_its_own_write_has_no_gradient() -> None:
             graphmill.gradients(y, x)
 
 
-def test_rows_that_a_loop_reads_stay_rows() -> None:
+def test_rows_read_by_a_loop_are_sparse_gradients() -> None:
     graph = graphmill.Graph()
     with graph.as_default():
         x = graph.placeholder("float64", (5, 2))

@@ -80,7 +80,7 @@ def test_inner_values_are_those_of_the_step(session: graphmill.Session) -> None:
     assert session.run("f/half", X) is None  # as an operation: run, and not fetched
 
 
-def test_only_what_an_inner_fetch_needs_is_run(session: graphmill.Session) -> None:
+def test_only_nodes_needed_by_an_inner_fetch_run(session: graphmill.Session) -> None:
     names = {r.node for r in explain(session, fetches=["f/call/more:0"], feeds=["x:0"])}
     assert {"f/half", "f/call/more"} <= names
     assert not any(name.startswith("g") or name == "f/y" for name in names)

@@ -237,7 +237,7 @@ def test_placeholder_of_a_plugin_must_be_fed_with_its_shape(host: graphmill.Host
             session.run("y:0", {"x:0": [1.0]})
 
 
-def test_fed_placeholder_of_a_plugin_is_no_longer_waited_for(host: graphmill.Host) -> None:
+def test_fed_placeholder_of_a_plugin_is_not_waited_for(host: graphmill.Host) -> None:
     def build(graph: graphmill.Graph) -> None:
         x = graph.placeholder("float32", (), "x")
         with graph.control_dependencies([x.op]):

@@ -105,7 +105,7 @@ def run(host: Host, config: proto.ConfigProto | None = None, device: str = "") -
 
 
 @pytest.mark.parametrize("source", UNUSABLE, ids=lambda text: UNUSABLE[text][:30])
-def test_it_is_left_out_and_named(source: str, host_with) -> None:
+def test_broken_plugin_is_skipped_and_named(source: str, host_with) -> None:
     host = host_with(source)
     record = next(r for r in host.plugins if r.name == "bad")
     assert (record.status, record.distribution) == ("failed", "graphmill-bad")
@@ -169,7 +169,7 @@ def test_broken_executor_fails_only_its_sessions(body, message, host_with) -> No
     assert run(host) == -2.0
 
 
-def test_a_rewrite_that_raises_is_the_plugins(host_with) -> None:
+def test_error_of_a_raising_pass_names_the_plugin(host_with) -> None:
     """An exception of a device's graph rewrite names the plugin (clause P5)."""
     body = "return [Thing(DeviceAttributes(name_prefix + '/device:BAD:0', 'BAD'))]"
     source = FACTORY.format(body=body) + (

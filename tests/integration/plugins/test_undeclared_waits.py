@@ -143,7 +143,7 @@ def test_short_wait_must_be_declared() -> None:
 
 @pytest.mark.parametrize("tier", TIERS)
 @pytest.mark.parametrize(("is_async", "waits"), [(False, None), (False, False), (True, False)])
-def test_kernel_that_another_node_ends_must_say_that_it_waits(
+def test_kernel_ended_by_another_node_must_declare_its_wait(
     tier: str, is_async: bool, waits: bool | None
 ) -> None:
     pair = Pair(is_async=is_async, waits=waits)

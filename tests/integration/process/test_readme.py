@@ -97,7 +97,7 @@ def test_a_command_finds_the_folder_of_compiled_programs(
     assert script.run(command) == 1
 
 
-def test_a_command_knows_its_share_of_the_tests(
+def test_command_has_its_share_of_the_tests(
     script: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "tree").mkdir()

@@ -479,7 +479,7 @@ class TestErrors:
         with pytest.raises(errors.InternalError, match=r"in iteration w:0"):
             session.run(y, {n: 3})
 
-    def test_an_executor_that_cannot_wait_says_so_e1(self, graph, open_session):
+    def test_executor_that_cannot_wait_refuses_the_graph_e1(self, graph, open_session):
         with graph.device(CPU1):
             one = ops.math.neg(graph.placeholder("float32", [], name="x"))
         with graph.device(CPU0):

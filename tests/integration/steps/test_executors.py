@@ -223,7 +223,7 @@ def waiting_graph(host):
 
 
 @pytest.mark.parametrize("executor_type", EVERYTHING)
-def test_e6_async_kernel_holds_no_thread_and_completes_on_any(plugin, host, executor_type) -> None:
+def test_e6_async_kernel_blocks_no_thread_and_completes_on_any(plugin, host, executor_type) -> None:
     settings = config(executor_type)
     results = []
     with graphmill.Session(graph=waiting_graph(host), host=host, config=settings) as session:

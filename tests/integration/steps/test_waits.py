@@ -104,7 +104,7 @@ def shuffled(graph: Graph) -> None:
         (shuffled, "RandomShuffleQueue 'q' (0 elements, capacity 5, min_after_dequeue 2, "),
     ],
 )
-def test_error_says_what_the_node_waits_for(build: Callable[[Graph], None], what: str) -> None:
+def test_error_describes_the_wait_of_the_node(build: Callable[[Graph], None], what: str) -> None:
     graph = Graph()
     with graph.as_default():
         build(graph)
@@ -145,7 +145,7 @@ def test_every_executor_names_the_node(executor: str) -> None:
     assert "waits for an element of FIFOQueue 'q'" in error.message
 
 
-def test_receive_names_what_is_not_sent() -> None:
+def test_receive_names_the_missing_tensor() -> None:
     graph = queue_graph()
     with graph.as_default(), graph.device("CPU:1"):
         ops.math.neg(graph.get_tensor_by_name("out:0"), name="far")
@@ -168,7 +168,7 @@ def test_step_that_computes_names_the_node_that_ran() -> None:
     assert error.device == CPU
 
 
-def test_closed_session_names_what_its_steps_wait_for() -> None:
+def test_closed_session_names_the_waits_of_its_steps() -> None:
     session = graphmill.Session(graph=queue_graph())
     raised: list[errors.OpError] = []
 
@@ -194,7 +194,7 @@ def test_closed_session_names_what_its_steps_wait_for() -> None:
     assert str(wait) in error.message
 
 
-def test_closed_session_names_what_a_partial_run_waits_for() -> None:
+def test_closed_session_names_the_waits_of_a_partial_run() -> None:
     session = graphmill.Session(graph=queue_graph())
     handle = session.partial_run_setup("out:0")
     raised: list[errors.OpError] = []
@@ -229,7 +229,7 @@ def test_wait_that_ends_leaves_nothing() -> None:
     threading.current_thread() is not threading.main_thread(), reason="signals go to main"
 )
 @pytest.mark.usefixtures("interruptible")
-def test_interrupt_carries_what_the_step_waits_for() -> None:
+def test_interrupt_describes_the_waits_of_the_step() -> None:
     with graphmill.Session(graph=queue_graph()) as session:
 
         def interrupt() -> None:

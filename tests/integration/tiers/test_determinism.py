@@ -177,6 +177,6 @@ def test_seeded_random_numbers_are_the_same_in_each_session(graphmill_host: Host
         ("jit_cache_bytes", -1),
     ],
 )
-def test_values_that_mean_nothing_are_refused(key: str, value: Any, graphmill_host: Host) -> None:
+def test_meaningless_values_are_refused(key: str, value: Any, graphmill_host: Host) -> None:
     with pytest.raises(InvalidArgumentError, match=f"config.graphmill.{key} is"):
         graphmill.Session(config={"graphmill": {key: value}}, host=graphmill_host)

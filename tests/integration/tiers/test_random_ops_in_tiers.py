@@ -193,7 +193,7 @@ def test_dataset_draws_the_same_numbers_with_each_iterator(
     assert len(set(walks[0])) == 4
 
 
-def test_op_says_by_its_attrs_that_it_is_random() -> None:
+def test_attrs_declare_an_op_random() -> None:
     like = default_host().ops.get(TENSORFLOWS)
     op = replace(like, name="Foreign>A", family="", traits=OpTraits())
     assert randomness_of(op) is Randomness.SEEDED

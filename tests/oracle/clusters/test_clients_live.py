@@ -255,7 +255,7 @@ def outcome(part: Callable[[str, graphmill.Graph], Any], target: str) -> Any:
 
 
 @pytest.mark.parametrize("part", PARTS, ids=lambda part: part.__name__)
-def test_server_gives_what_a_local_session_gives(
+def test_server_returns_the_results_of_a_local_session(
     part: Callable[[str, graphmill.Graph], Any], target: str
 ) -> None:
     assert outcome(part, target) == outcome(part, "")

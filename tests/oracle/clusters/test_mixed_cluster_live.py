@@ -84,7 +84,7 @@ def test_large_tensors_round_trip_as_messages(tf, tf1, target, graph):
     np.testing.assert_array_equal(found, -2 * (fed + 1))
 
 
-def test_tensors_go_there_and_back(tf, tf1, target, graph):
+def test_tensors_round_trip(tf, tf1, target, graph):
     x = tf1.placeholder(tf.float32, [None, 3])
     with tf1.device(FAR):
         y = tf.matmul(x, tf.constant(np.eye(3, dtype=np.float32) * 2)) + 1.0
@@ -130,7 +130,7 @@ def test_variables_of_a_parameter_server(tf, tf1, target, graph, use_resource):
     assert losses == sorted(losses, reverse=True)
 
 
-def test_conditionals_lie_on_both_tasks(tf, tf1, target, graph, control_flow):
+def test_conditionals_run_on_both_tasks(tf, tf1, target, graph, control_flow):
     p = tf1.placeholder(tf.bool, [])
     x = tf.constant(3.0)
 
@@ -147,7 +147,7 @@ def test_conditionals_lie_on_both_tasks(tf, tf1, target, graph, control_flow):
 
 
 @pytest.mark.parametrize("devices", [(NEAR, FAR), (FAR, NEAR)])
-def test_loops_lie_on_both_tasks(tf, tf1, target, graph, control_flow, devices):
+def test_loops_run_on_both_tasks(tf, tf1, target, graph, control_flow, devices):
     cond_on, body_on = devices
     n = tf1.placeholder(tf.int32, [])
 

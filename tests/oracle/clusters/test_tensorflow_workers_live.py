@@ -75,7 +75,7 @@ def run(session, fetches, feeds=None, targets=()):
     return within(lambda: session.run(signature, list(feeds.values()), None, None), "the step")
 
 
-def test_tensors_go_there_and_back(new_session):
+def test_tensors_round_trip(new_session):
     graph = graphmill.Graph()
     with graph.as_default():
         x = graph.placeholder(graphmill.float32, name="x")
@@ -110,7 +110,7 @@ def test_variables_live_on_tensorflows_task(new_session):
 
 
 @pytest.mark.parametrize("devices", [(NEAR, FAR), (FAR, NEAR)])
-def test_loops_lie_on_both(new_session, devices):
+def test_loops_run_on_both(new_session, devices):
     graph = graphmill.Graph()
     with graph.as_default():
         n = graph.placeholder(graphmill.float32, shape=[], name="n")

@@ -156,7 +156,7 @@ def test_e8_a_device_is_not_waited_for_after_an_error() -> None:
     assert bench.device.synced == 0
 
 
-def test_e11_kernels_are_given_back() -> None:
+def test_e11_kernels_are_released() -> None:
     bench = Bench(ARG, neg("n", "arg"), ret("n"))
     bench.executor.close()
     assert bench.given_back == ["n"]

@@ -39,7 +39,7 @@ def neg(name: str, *inputs: str) -> Any:
     return node_def(name, "Neg", *inputs, T="float32")
 
 
-def test_e3_inputs_of_all_nodes_lie_in_one_flat_array() -> None:
+def test_e3_inputs_of_all_nodes_are_in_one_flat_array() -> None:
     add = node_def("add", "AddV2", "n", "arg", T="float32")
     view, items = view_of(ARG, neg("n", "arg"), add)
     spans = [(item.input_start, item.input_stop) for item in view.items]

@@ -27,7 +27,7 @@ def test_e7_node_is_ready_when_all_inputs_arrived(drawing, drive) -> None:
     assert run.propagator.is_done
 
 
-def test_e7_constants_are_there_from_the_start(drawing, drive) -> None:
+def test_e7_constants_are_available_from_the_start(drawing, drive) -> None:
     two = drawing.constant("two")
     drawing.add("AddV2", "sum", two, two)
     run = drive(drawing).run()
@@ -217,7 +217,7 @@ def test_e3_enters_of_a_frame_must_agree_on_parallel_iterations(drawing) -> None
         drawing.view()
 
 
-def test_e7_an_enter_that_nothing_reads_holds_nothing_up(drawing, drive) -> None:
+def test_e7_unread_enter_does_not_delay_the_frame(drawing, drive) -> None:
     x = drawing.source("x")
     drawing.add("Enter", "unread", x, frame_name="w")
     assert drive(drawing).run().propagator.is_done
@@ -283,7 +283,7 @@ def test_stall_report_of_plain_graph_names_missing_inputs(drawing, drive) -> Non
         (lambda p, f: setattr(p, "root", None), "the root frame is done, but not"),
     ],
 )
-def test_validate_notices_each_thing_that_cannot_be(drawing, drive, spoil, words) -> None:
+def test_validate_detects_each_impossible_state(drawing, drive, spoil, words) -> None:
     loop(drawing, "w", drawing.source("x"), parallel=1)
     run = drive(drawing)
     for _ in range(2):

@@ -96,7 +96,7 @@ def test_no_silence_is_noticed_without_a_limit() -> None:
     assert peer.heartbeat.check(1e9) is None
 
 
-def test_a_heartbeat_says_when_the_peer_was_heard_of(peer: Peer) -> None:
+def test_heartbeat_reports_the_last_message_of_the_peer(peer: Peer) -> None:
     assert str(peer.heartbeat) == "last heartbeat: none yet"
     peer.heartbeat.heard_at = time.monotonic() - 12
     assert "UTC, 12.0 s ago" in str(peer.heartbeat)
@@ -117,7 +117,7 @@ def config_with(seconds: float) -> proto.ConfigProto:
     return config
 
 
-def test_the_config_says_how_long_silence_may_last(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_config_sets_the_maximum_silence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(VARIABLE, raising=False)
     assert silence_seconds(None) == silence_seconds(proto.ConfigProto()) == DEFAULT_SECONDS < 30
     monkeypatch.setenv(VARIABLE, "7.5")
@@ -127,7 +127,7 @@ def test_the_config_says_how_long_silence_may_last(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("text", ["soon", "-1", "nan", "inf"])
-def test_silence_that_is_no_number_of_seconds_is_refused(
+def test_silence_that_is_not_a_number_is_refused(
     text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(VARIABLE, text)

@@ -404,7 +404,7 @@ def show(xp: Any, v: Any) -> Any:
     return xp.negative(v.value)
 
 
-def test_a_class_that_is_not_declared_stays_interpreted(opened: Any, tier: str) -> None:
+def test_undeclared_class_is_interpreted(opened: Any, tier: str) -> None:
     more = [(op("ForeignHide", "f", "v"), hide), (op("ForeignShow", "v", "f"), show)]
     steps = opened("h = ForeignHide(x)", "y = ForeignShow(h)", more=more)
     assert_steps(steps, tier, 2)

@@ -169,6 +169,6 @@ assert child.exitcode == 0, child.exitcode
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_forked_child_makes_helpers_of_its_own() -> None:
+def test_forked_child_creates_its_own_helpers() -> None:
     # In a process of its own: this one may have threads of other libraries, which survive no fork.
     subprocess.run([sys.executable, "-c", FORKS], check=True, timeout=120)

@@ -259,7 +259,7 @@ def runs_until_quick(times):
     return runs
 
 
-def test_models_that_delay_the_event_loop_are_tried_there_more_and_more_rarely():
+def test_models_that_delay_the_event_loop_are_retried_with_back_off():
     times = RunTimes()
     runs_before = []
     for _ in range(3):
@@ -356,7 +356,7 @@ def test_a_round_of_the_event_loop_answers_for_a_limited_time_at_once(quick_cloc
     assert threads == [*range(SETTLED_RUNS + 2)]
 
 
-def test_lone_requests_are_answered_at_once_until_others_come_with_them(quick_clock):
+def test_single_requests_are_answered_immediately_until_others_arrive(quick_clock):
     sizes = []
 
     def quick(inputs, outputs):

@@ -110,9 +110,7 @@ def test_results_of_kernels_and_programs_are_waited_for_e8(
 
 
 @pytest.mark.parametrize("value", [np.int64(2**40), np.arange(6.0).reshape(2, 3), np.ones((0, 2))])
-def test_arrays_that_come_often_are_copied_by_a_compiled_program_r1(
-    device: JaxDevice, value: Any
-) -> None:
+def test_frequent_arrays_are_copied_by_a_compiled_program_r1(device: JaxDevice, value: Any) -> None:
     for turn in range(20):
         source = np.array(value)
         copied = device.to_device(source)

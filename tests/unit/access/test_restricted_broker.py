@@ -154,7 +154,7 @@ def test_rename_needs_both_ends(tmp_path: Path) -> None:
             made.rename(*(f"{tmp_path}/{end}" for end in ends))
 
 
-def test_url_needs_a_rule_of_its_own() -> None:
+def test_url_needs_its_own_rule() -> None:
     pytest.importorskip("fsspec")
     UNRESTRICTED.write("memory://in/a", b"text")
     made = broker("fs.read:memory://in")

@@ -24,7 +24,7 @@ def test_rule_has_an_absolute_path_without_links(
     assert Rule.parse(f"fs.read:file://{tmp_path}/link") == expected
 
 
-def test_rule_of_a_url_stays_one() -> None:
+def test_url_rule_is_unchanged() -> None:
     assert str(Rule.parse("fs.write:gs://bucket/runs/")) == "fs.write:gs://bucket/runs"
 
 

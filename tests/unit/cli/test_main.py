@@ -207,7 +207,7 @@ def test_python_m_is_the_same_command_with_plain_pipes() -> None:
     assert not {"\x1b", "─", "│"} & set(done.stdout)
 
 
-def test_a_closed_pipe_is_no_fault() -> None:
+def test_closed_pipe_is_not_a_fault() -> None:
     done = subprocess.run(
         f"{sys.executable} -m graphmill ops | head -n 1",
         shell=True, capture_output=True, text=True, check=False,

@@ -30,7 +30,7 @@ def imported_by(*arguments: str) -> set[str]:
     return {name.partition(".")[0] for name in done.stderr.split()}
 
 
-def test_run_imports_nothing_heavy(digits: Path) -> None:
+def test_run_imports_no_heavy_modules(digits: Path) -> None:
     picture = f"image=@{digits / 'seven.png'}"
     modules = imported_by("run", str(digits / "saved_model_tf2"), picture, "--top", "3")
     assert not modules & _HEAVY
@@ -46,6 +46,6 @@ def test_help_imports_no_package_of_an_extra() -> None:
 
 
 @pytest.mark.parametrize("command", ["plugins", "devices", "show"])
-def test_other_commands_import_nothing_heavy(digits: Path, command: str) -> None:
+def test_other_commands_import_no_heavy_modules(digits: Path, command: str) -> None:
     arguments = [str(digits / "saved_model_tf1")] if command == "show" else []
     assert not imported_by(command, *arguments) & _HEAVY

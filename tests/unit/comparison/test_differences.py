@@ -59,7 +59,7 @@ def test_other_types():
     assert units_in_last_place(np.float32(1), np.float32(2)).shape == ()
 
 
-def test_tolerances_accept_what_is_close():
+def test_tolerances_accept_close_values():
     a, b = np.float32([1.0, 1.0]), np.float32([1.0, 1.0 + 2**-20])
     assert not difference_of("x:0", a, b, Tolerance()).is_outside
     assert difference_of("x:0", a, b, EXACT).num_outside == 1
@@ -82,7 +82,7 @@ def test_infinities_and_nan_in_the_absolute_difference():
     assert (found.max_abs, found.num_outside, found.index) == (math.inf, 1, (1,))
 
 
-def test_nan_in_both_is_no_absolute_difference():
+def test_nan_in_both_is_not_a_difference():
     values = np.float32([math.nan, -math.inf, 1])
     found = difference_of("x:0", values, values, EXACT)
     assert (found.max_abs, found.is_outside) == (0, False)

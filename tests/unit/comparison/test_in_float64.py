@@ -37,7 +37,7 @@ def test_cancellation_within_a_node_is_found():
     assert found.agrees == (computed == 3)
 
 
-def test_what_is_not_computed_again_has_a_reason():
+def test_node_that_is_not_recomputed_has_a_reason():
     graph = graphmill.Graph()
     with graph.as_default():
         x = graph.placeholder("float32", [], name="x")

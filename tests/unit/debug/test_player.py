@@ -44,7 +44,7 @@ def test_a_player_moves_by_iterations_and_out(nested: graphmill.Graph) -> None:
     assert player.iteration() == ""
 
 
-def test_a_recording_of_a_function_loop_knows_its_iterations(
+def test_recording_of_a_functional_loop_has_its_iterations(
     functional: graphmill.GraphDef,
 ) -> None:
     with graphmill.Session(graph=functional) as session:
@@ -56,7 +56,7 @@ def test_a_recording_of_a_function_loop_knows_its_iterations(
         player.break_at_iteration("lop", 2)
 
 
-def test_a_recording_that_waits_ends_with_what_waits(queue: graphmill.Graph) -> None:
+def test_recording_of_a_waiting_step_ends_with_its_waits(queue: graphmill.Graph) -> None:
     with graphmill.Session(graph=queue) as session:
         player = debug.Player(debug.record(session, "y:0", wait=0))
     stop = player.resume()

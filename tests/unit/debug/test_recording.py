@@ -114,7 +114,7 @@ def test_arrays_of_all_kinds_survive_the_file(array: Any, tmp_path: Path) -> Non
     assert str(value) == str(recording.values[0])
 
 
-def test_a_recording_of_a_waiting_step_says_what_waits(queue: graphmill.Graph) -> None:
+def test_recording_of_a_waiting_step_lists_its_waits(queue: graphmill.Graph) -> None:
     with graphmill.Session(graph=queue) as session:
         recording = debug.record(session, "y:0", wait=0)
     assert not recording.is_complete

@@ -25,7 +25,7 @@ def recording() -> debug.Recording:
         return debug.record(session, "y:0", {"x:0": 1.0})
 
 
-def test_a_value_comes_with_its_iteration(recording: debug.Recording) -> None:
+def test_value_has_its_iteration(recording: debug.Recording) -> None:
     latest = find_value(recording, "loop/twice", None, None)
     assert latest == (None, "loop/while_context:3")  # dead: the loop has ended
     first = find_value(recording, "loop/twice:0", "loop/while_context:0", None)
@@ -43,7 +43,7 @@ def test_a_value_comes_with_its_iteration(recording: debug.Recording) -> None:
         ("y", "3", "in iteration '3'; it is outside of loops"),
     ],
 )
-def test_what_is_not_there_is_explained(
+def test_error_of_a_missing_value_explains_it(
     recording: debug.Recording, tensor: str, iteration: str | None, message: str
 ) -> None:
     with pytest.raises(errors.NotFoundError, match=message):
@@ -55,7 +55,7 @@ def test_an_output_that_does_not_exist_is_refused(recording: debug.Recording) ->
         find_value(recording, "y:3", None, None)
 
 
-def test_a_node_that_does_not_run_is_told_from_an_unknown_one() -> None:
+def test_node_that_does_not_run_is_distinguished_from_an_unknown_one() -> None:
     graph = graphmill.Graph()
     with graph.as_default():
         x = graph.placeholder("float32", [], name="x")

@@ -52,7 +52,7 @@ def tf_config(value: Any) -> dict[str, str]:
     return {"TF_CONFIG": value if isinstance(value, str) else json.dumps(value)}
 
 
-def test_tf_config_says_cluster_and_task() -> None:
+def test_tf_config_has_cluster_and_task() -> None:
     cluster = {"worker": ["a:1", "b:2"], "ps": ["c:4"]}
     task = {"type": "worker", "index": "1"}
     resolver = TFConfigClusterResolver(tf_config({"cluster": cluster, "task": task}))
@@ -77,7 +77,7 @@ def test_tf_config_says_cluster_and_task() -> None:
         ({"cluster": {"w": ["a:1"]}, "task": {"type": "v"}}, InvalidArgumentError, "no task 0"),
     ],
 )
-def test_a_tf_config_that_says_nothing_is_refused(value: Any, error: Any, message: str) -> None:
+def test_empty_tf_config_is_refused(value: Any, error: Any, message: str) -> None:
     with pytest.raises(error, match=message):
         TFConfigClusterResolver(tf_config(value))
 

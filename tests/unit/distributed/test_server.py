@@ -19,7 +19,7 @@ def definition(cluster: Any, job: str | None = None, task: int | None = None) ->
     return server_def_of(cluster, job, task, proto.ConfigProto())
 
 
-def test_lists_number_their_tasks_and_dicts_say_them() -> None:
+def test_lists_and_dicts_number_their_tasks() -> None:
     made = definition(TWO_JOBS, "ps", 3)
     assert {job.name: dict(job.tasks) for job in made.cluster.job} == {
         "ps": {3: "c:4"},
@@ -41,7 +41,7 @@ def test_a_cluster_may_be_a_message_or_its_bytes(form: Any) -> None:
     assert definition(form(cluster), "worker", 1).cluster == cluster
 
 
-def test_a_server_def_says_all_and_arguments_override_it() -> None:
+def test_arguments_override_a_server_def() -> None:
     server_def = definition(TWO_JOBS, "worker", 1)
     assert definition(server_def) == server_def
     assert definition(server_def, "ps", 3).job_name == "ps"

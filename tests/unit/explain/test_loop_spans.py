@@ -14,7 +14,7 @@ def test_a_loop_lasts_from_its_first_node_to_its_last() -> None:
     ]
 
 
-def test_iterations_that_overlap_get_lanes_of_their_own() -> None:
+def test_overlapping_iterations_get_their_own_lanes() -> None:
     spans = loop_spans([("a:0", 0, 10), ("a:1", 5, 15), ("a:2", 12, 20)])
     assert [(span.path, span.lane) for span in spans] == [
         ("a", 0),
@@ -24,7 +24,7 @@ def test_iterations_that_overlap_get_lanes_of_their_own() -> None:
     ]
 
 
-def test_an_inner_loop_lies_in_its_own_iteration() -> None:
+def test_inner_loop_belongs_to_its_iteration() -> None:
     """The inner loop of iteration 1 is not drawn in iteration 0, though it runs during it."""
     spans = loop_spans([("a:0", 0, 100), ("a:1", 10, 90), ("a:1/b/c:0", 20, 30)])
     lanes = {span.path: span.lane for span in spans}

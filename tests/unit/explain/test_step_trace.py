@@ -61,7 +61,7 @@ def test_statistics_are_written_on_the_first_read(monkeypatch: pytest.MonkeyPatc
     assert trace.step_stats is trace.metadata.step_stats
 
 
-def test_other_options_of_a_traced_step_stay_as_they_are() -> None:
+def test_other_options_of_a_traced_step_are_preserved() -> None:
     trace = StepTrace()
     options = proto.RunOptions(output_partition_graphs=True)
     config = {**OFF, "experimental": {"session_metadata": {"name": "mine"}}}

@@ -142,7 +142,7 @@ def test_a_loop_that_cannot_be_traced_is_straight_line_code(
     assert reason.startswith("some of its nodes cannot be traced: while/StringLower (StringLower)")
 
 
-def test_a_loop_that_stays_says_why(
+def test_loop_that_is_not_rewritten_has_a_reason(
     graph: graphmill.Graph, graphmill_host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GRAPHMILL_DISABLE_PASSES", "jit_gather")  # would put it on one device
@@ -231,7 +231,7 @@ def test_a_step_that_is_traced_runs_what_other_steps_run(
     assert (record.num_steps, record.num_interpreted) == (3, 0)
 
 
-def test_off_says_so(graph: graphmill.Graph, graphmill_host: Host) -> None:
+def test_off_is_reported(graph: graphmill.Graph, graphmill_host: Host) -> None:
     x, y = tanh_graph(graph)
     for options in (
         config(jit="off"),

@@ -145,7 +145,7 @@ def test_one_error_lists_all_nodes_that_cannot_be_frozen() -> None:
         assert any(start in line and reason in line for line in lines), (start, lines)
 
 
-def test_input_that_is_no_placeholder_becomes_one() -> None:
+def test_input_that_is_not_a_placeholder_becomes_one() -> None:
     with graphmill.Graph().as_default() as graph:
         x = graph.placeholder("float32", [None, 2], name="x")
         middle = ops.math.mul(x, x, name="middle")

@@ -115,7 +115,7 @@ def loop(closing_op: str) -> Graph:
     )
 
 
-def test_a_loop_through_next_iteration_and_merge_is_no_cycle() -> None:
+def test_next_iteration_edge_is_not_a_cycle() -> None:
     """A loop through `NextIteration` and `Merge` is not a cycle (clause S3)."""
     assert [node.name for node in topological_order(loop("NextIteration"))] == [
         "start",

@@ -88,7 +88,7 @@ def test_a_tensor_with_dependencies(graph: Graph, x: Tensor) -> None:
     assert (z.op.op, waits(z.op), z.device) == ("Identity", ["x", "late"], "/device:GPU:0")
 
 
-def test_a_reference_stays_one(graph: Graph, x: Tensor) -> None:
+def test_reference_remains_a_reference(graph: Graph, x: Tensor) -> None:
     v = ops.state.variable_v2(shape=(), dtype="int32", name="v")
     assert with_dependencies([x], v).dtype.is_ref
 

@@ -78,7 +78,7 @@ def test_near_matches_do_not_name_source_and_sink(graph: Graph) -> None:
     assert e.value.message == "the graph has no node '_SOURCES'"
 
 
-def test_a_name_is_given_once(graph: Graph) -> None:
+def test_name_is_unique(graph: Graph) -> None:
     """A second node of the same name is refused (clause G1)."""
     placeholder(graph, "x")
     with pytest.raises(
@@ -141,7 +141,7 @@ def test_inputs_are_connected_in_their_order(graph: Graph) -> None:
     assert len(x.out_edges) == 2
 
 
-def test_a_control_edge_is_there_once(graph: Graph) -> None:
+def test_control_edge_is_not_duplicated(graph: Graph) -> None:
     """Adding a control edge again returns the existing one (clause G1)."""
     a, b, c = (no_op(graph, name) for name in "abc")
     edge = graph.add_control_edge(a, c)
@@ -188,7 +188,7 @@ def test_an_attr_can_be_changed_and_types_follow(graph: Graph) -> None:
     assert x.output_types == (dtypes.int64,)
 
 
-def test_an_attr_of_a_copy_is_its_own(graph: Graph) -> None:
+def test_attr_of_a_copy_is_independent(graph: Graph) -> None:
     """Changing an attr of a copy does not change the original (clause G1)."""
     x = placeholder(graph, "x")
     other = Graph()
@@ -283,7 +283,7 @@ def test_change_of_node_in_session_is_an_edit(graph: Graph, edit: str) -> None:
     assert graph.edit_count == 1
 
 
-def test_change_of_node_outside_sessions_is_no_edit(graph: Graph) -> None:
+def test_change_of_node_outside_sessions_is_not_an_edit(graph: Graph) -> None:
     """A change of a node that no session has copied does not count as an edit (clause S3)."""
     x = placeholder(graph, "x")
     graph.mark_taken()

@@ -82,7 +82,7 @@ def test_edge_has_both_ends_and_tensor_name() -> None:
     assert repr(data) == "<Edge x -> y[0]>"
 
 
-def test_missing_attr_is_reported_with_those_that_are_there() -> None:
+def test_missing_attr_is_reported_with_existing_ones() -> None:
     """The error for a missing attr lists the existing attrs (clauses G1, S12)."""
     x = chain().node("x")
     assert x.get_attr("dtype") is dtypes.float32

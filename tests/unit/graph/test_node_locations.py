@@ -30,7 +30,7 @@ def line_of(text: str) -> int:
 EXPECTED = f"{HERE}:{line_of('ops.math.mat_mul(x, x')} in build"
 
 
-def test_a_graph_knows_the_line_of_each_node() -> None:
+def test_graph_records_the_line_of_each_node() -> None:
     graph = build()
     assert graph.location_of("product") == EXPECTED
     assert graph.location_of("product/inside/a/function") == EXPECTED

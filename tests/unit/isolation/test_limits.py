@@ -15,7 +15,7 @@ def test_defaults_require_every_protection() -> None:
 
 
 @pytest.mark.parametrize("value", [0, -1, "many", 1.5, True, None])
-def test_limit_that_is_no_positive_integer_is_refused(value: Any) -> None:
+def test_limit_that_is_not_a_positive_integer_is_refused(value: Any) -> None:
     with pytest.raises(InvalidArgumentError, match=r"memory_bytes is .* positive integer"):
         IsolationLimits(memory_bytes=value)
 

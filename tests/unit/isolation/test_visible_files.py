@@ -46,7 +46,7 @@ def test_graph_is_one_file(tmp_path: Path) -> None:
     assert str(tmp_path) not in (*access.read, *access.list)
 
 
-def test_meta_graph_comes_with_its_checkpoint(tmp_path: Path) -> None:
+def test_meta_graph_is_loaded_with_its_checkpoint(tmp_path: Path) -> None:
     for name in ("x.meta", "x.index", "x.data-00000-of-00001", "y.index"):
         (tmp_path / name).write_text("x")
     access = visible_files(str(tmp_path / "x.meta"), NO_RULES)

@@ -144,7 +144,7 @@ def test_e11_stateless_context_kernel_is_owned_by_its_executor(
     assert make(device).create(graph.node("a")) is not make(device).create(graph.node("a"))
 
 
-def test_e11_stateful_kernels_of_a_function_are_its_own(make: Any, plugin: Plugin) -> None:
+def test_e11_function_has_its_own_stateful_kernels(make: Any, plugin: Plugin) -> None:
     device = Near(DeviceAttributes("/device:CPU:0", "CPU"))
     node = graph_of(make, X, node_def("s", "RandomShuffle", "x", T="float32")).node("s")
     first = make(device, op_segment=False).create(node)
@@ -163,7 +163,7 @@ def test_e11_constant_is_copied_to_device_once_except_strings(make: Any) -> None
     assert factory.create(graph.node("s")).compute().tolist() == [b"a"]
 
 
-def test_e11_a_host_kernel_is_given_numpy_on_any_device(make: Any) -> None:
+def test_e11_host_kernel_gets_numpy_on_any_device(make: Any) -> None:
     factory = make(Far(DeviceAttributes("/device:NPU:0", "NPU")))
     graph = graph_of(make, X, node_def("t", "AsString", "x", T="float32"))
     assert factory.create(graph.node("t")).compute(1) is np

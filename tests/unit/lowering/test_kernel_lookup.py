@@ -60,7 +60,7 @@ def test_devices_with_numpy_compute_strings_themselves_p1(graph: Any, made: Any,
     assert not find_kernel(kernels, graph.node("text"), device(made, kind)).definition.host
 
 
-def test_a_kernel_for_the_type_of_device_is_used_as_it_is_p1(graph: Any) -> None:
+def test_kernel_of_the_device_type_is_used_unchanged_p1(graph: Any) -> None:
     class Plugin:
         @graphmill.hookimpl
         def graphmill_register_kernels(self, kernels: Any) -> None:

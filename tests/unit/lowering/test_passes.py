@@ -140,7 +140,7 @@ def test_p4_any_other_error_names_pass_phase_and_plugin(run: Any, plugin: Passes
     assert caught.value.__cause__ is plugin.error
 
 
-def test_e1_an_executor_that_needs_a_pass_says_so(
+def test_e1_missing_pass_of_an_executor_is_an_error(
     plugin: Passes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     host = Host(plugins=[plugin], load_entry_points=False)

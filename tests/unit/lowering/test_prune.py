@@ -72,7 +72,7 @@ def test_s4_feeds_and_fetches_are_numbered_in_their_order() -> None:
     assert found.fetch_types == (dtypes.float32,) * 2
 
 
-def test_s4_a_tensor_that_is_fed_and_fetched_goes_through() -> None:
+def test_s4_fed_tensor_can_be_fetched() -> None:
     found = client(["y:0"], ["y:0"])
     assert names(found) == {"_arg_y_0_0", "_retval_y_0_0"}
     assert inputs(found, "_retval_y_0_0") == ["_arg_y_0_0"]

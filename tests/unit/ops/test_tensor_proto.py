@@ -184,7 +184,7 @@ def test_bad_messages(made: proto.TensorProto, error: type[Exception], text: str
         tensor_proto_to_numpy(made)
 
 
-def test_a_shape_of_unknown_rank_is_no_value() -> None:
+def test_shape_of_unknown_rank_is_not_a_value() -> None:
     made = proto.TensorProto(dtype=1)
     made.tensor_shape.unknown_rank = True
     with pytest.raises(InvalidArgumentError, match="unknown rank"):

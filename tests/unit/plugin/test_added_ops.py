@@ -61,7 +61,7 @@ def test_the_same_definition_stays_while_one_of_two_owners_does() -> None:
         ops.get("Mine>Op")
 
 
-def test_withdrawing_a_replacement_brings_tensorflows_op_back() -> None:
+def test_withdrawing_a_replacement_restores_tensorflows_op() -> None:
     ops = OpRegistry()
     original = ops.get("MatMul")
     ops.add(op("MatMul"), owner=ONE, replace=True)

@@ -305,7 +305,7 @@ class TestPasses:
         host = bare_host(plugin("mine", register_passes=register_passes))
         assert [name for name, _ in host.passes.scheduled_in("POST_PLACEMENT")] == ["c", "a", "b"]
 
-    def test_a_replacing_pass_brings_its_own_place(self) -> None:
+    def test_replacing_pass_has_its_own_schedule(self) -> None:
         def add(place: int, **options: Any) -> Callable[..., None]:
             def register_passes(passes: Any) -> None:
                 passes.add("p", "os:getcwd", phase="PRE_PLACEMENT", order=place, **options)

@@ -302,7 +302,7 @@ def test_a_plugin_with_the_name_of_a_built_in_is_refused(
     assert statuses == {"graphmill": "loaded", "impostor": "conflict"}
 
 
-def test_without_our_own_distribution_messages_say_so(
+def test_messages_report_a_missing_distribution(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(manager_module.discovery, "entry_point_plugins", list)

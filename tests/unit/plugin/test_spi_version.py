@@ -19,7 +19,7 @@ def declaring(value: object) -> types.ModuleType:
 
 
 @pytest.mark.parametrize("declared", [">=1.0,<2", "==1.*", f">={VERSION[0]}.{VERSION[1]}", "~=1.0"])
-def test_a_range_that_holds_this_version_is_no_problem(declared: str) -> None:
+def test_range_with_this_version_is_accepted(declared: str) -> None:
     assert spi_problem(declaring(declared)) == ""
 
 

@@ -55,7 +55,7 @@ def test_an_array_has_its_own_shape_and_type(value: Any) -> None:
     assert not has_dtype(value, dtypes.int32)
 
 
-def test_an_object_without_type_is_no_number() -> None:
+def test_object_without_dtype_is_not_a_number() -> None:
     for value in (object(), Odd()):
         assert num_bytes_of_value(value) == 0
         assert dtype_of_value(value) == dtypes.variant.as_numpy_dtype

@@ -279,7 +279,7 @@ def test_a_folder_without_a_model(tmp_path: Path) -> None:
         load(tmp_path)
 
 
-def test_a_graph_is_no_saved_model(tmp_path: Path) -> None:
+def test_graph_is_not_a_saved_model(tmp_path: Path) -> None:
     path = tmp_path / "graph.pb"
     graph = proto.GraphDef(node=[proto.NodeDef(name="n", op="NoOp")])
     path.write_bytes(graph.SerializeToString())

@@ -47,7 +47,7 @@ def test_round_trip(items: dict[bytes, bytes], block_size: int) -> None:
 
 
 @given(tables, keys)
-def test_keys_that_are_not_there(items: dict[bytes, bytes], key: bytes) -> None:
+def test_missing_keys(items: dict[bytes, bytes], key: bytes) -> None:
     items.pop(key, None)
     assert opened(encode(items, 20)).get(key) is None
 

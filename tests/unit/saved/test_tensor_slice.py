@@ -118,6 +118,6 @@ def test_a_shape_larger_than_any_memory() -> None:
         )
 
 
-def test_nothing_of_an_empty_tensor() -> None:
+def test_empty_tensor_is_assembled() -> None:
     result = assemble("x", (0, 3), np.dtype("f4"), TensorSlice.full(2), [], lambda _: np.zeros(0))
     assert result.shape == (0, 3)

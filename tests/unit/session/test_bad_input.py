@@ -69,7 +69,7 @@ def test_damaged_bytes_are_a_typed_error_or_another_graph(data: st.DataObject) -
 
 
 @pytest.mark.parametrize("graph", [5, object(), ["x"], proto.ConfigProto()])
-def test_things_that_are_no_graph(graph: Any) -> None:
+def test_values_that_are_not_graphs(graph: Any) -> None:
     with pytest.raises(errors.InvalidArgumentError, match=r"graph is a .*; expected a GraphDef"):
         graphmill.Session(graph=graph)
 

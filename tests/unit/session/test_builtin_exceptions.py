@@ -79,7 +79,7 @@ def test_an_empty_graph_is_a_runtime_error(builtin: Any) -> None:
         session.run("x:0")
 
 
-def test_an_error_of_a_node_is_no_builtin_exception(session: Any) -> None:
+def test_error_of_a_node_is_not_a_builtin_exception(session: Any) -> None:
     with pytest.raises(errors.InvalidArgumentError, match="You must feed") as caught:
         session.run("y:0")
     assert not isinstance(caught.value, (TypeError, ValueError, RuntimeError))

@@ -160,7 +160,7 @@ def test_s11_a_session_that_was_only_dropped_is_collected_too(make_host: Any) ->
     assert impl() is None
 
 
-def test_s6_steps_with_options_leave_nothing_with_the_session(probe_host: Any) -> None:
+def test_s6_steps_with_options_leave_no_state_in_the_session(probe_host: Any) -> None:
     nodes = (X, Y, node_def("bad", "Probe>Raise", "x"))
     with graphmill.Session(graph=graph_def(*nodes), host=probe_host) as session:
         for options in ({}, {"timeout_in_ms": 10_000}, {"inter_op_thread_pool": 99}):

@@ -142,7 +142,7 @@ def test_every_state_can_be_reached_and_every_event_is_used() -> None:
     assert {event for _, event in HOT_TRANSITIONS} == set(HotEvent)
 
 
-def test_states_that_nothing_leads_away_from_are_hot_or_explained() -> None:
+def test_final_states_are_hot_or_explained() -> None:
     final = set(HotState) - {state for state, _ in HOT_TRANSITIONS}
     assert final == {HotState.HOT, *EXPLAINED}
 
@@ -274,7 +274,7 @@ def test_a_plugin_whose_pass_raises_leaves_steps_interpreted(
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(3)], ids=lambda e: repr(e))
-def test_an_interrupt_of_a_pass_goes_to_the_caller(error: BaseException, make_host: Any) -> None:
+def test_interrupt_of_a_pass_reaches_the_caller(error: BaseException, make_host: Any) -> None:
     with (
         session(FaultyPass(HOT, error), make_host, "eager") as made,
         pytest.raises(type(error)),

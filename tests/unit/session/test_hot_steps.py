@@ -102,7 +102,7 @@ def test_executor_can_refuse_rebuild(
 
 
 @pytest.mark.parametrize("key", ["jit_after_steps", "jit_min_cluster_size", "jit_max_cluster_size"])
-def test_config_that_means_nothing_is_refused(key: str, host: Host) -> None:
+def test_config_without_effect_is_refused(key: str, host: Host) -> None:
     with pytest.raises(InvalidArgumentError, match=key):
         session(host, **{key: -1})
     with pytest.raises(InvalidArgumentError, match="'fast'; expected one of off, tiered, eager"):
@@ -118,7 +118,7 @@ def test_failed_rebuild_keeps_the_old_executor(hot: HotPass, host: Host) -> None
     assert hot.seen == 1
 
 
-def test_eager_sessions_name_what_refuses_a_graph(hot: HotPass, host: Host) -> None:
+def test_eager_sessions_name_the_reason_of_a_refused_graph(hot: HotPass, host: Host) -> None:
     hot.error = UnimplementedError("the pass's own words")
     with session(host, jit="eager") as made, pytest.raises(UnimplementedError, match="own words"):
         made.run("y:0", {"x:0": 2})

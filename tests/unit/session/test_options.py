@@ -14,11 +14,11 @@ LEVEL_5 = proto.ConfigProto()
 LEVEL_5.graph_options.optimizer_options.opt_level = 5  # type: ignore[assignment]
 
 
-def test_s1_nothing_is_the_defaults() -> None:
+def test_s1_none_means_the_defaults() -> None:
     assert as_message(proto.ConfigProto, None, "config") == proto.ConfigProto()
 
 
-def test_s1_a_message_is_taken_as_it_is() -> None:
+def test_s1_message_is_used_unchanged() -> None:
     config = proto.ConfigProto(allow_soft_placement=True)
     assert as_message(proto.ConfigProto, config, "config") is config
 
@@ -129,7 +129,7 @@ def test_s6_enums_in_lists_and_maps_are_checked() -> None:
         as_message(proto.ConfigProto, config, "config")
 
 
-def test_s6_metadata_is_given_back_in_the_callers_own_class() -> None:
+def test_s6_metadata_has_the_callers_class() -> None:
     source = proto.RunMetadata()
     source.step_stats.dev_stats.add(device="/cpu:0")
     target = proto.RunMetadata()

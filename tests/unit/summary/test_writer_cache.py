@@ -48,7 +48,7 @@ def test_a_writer_that_somebody_closed_is_opened_again(tmp_path: Path) -> None:
         writer.add_scalar("x", 2.0)
 
 
-def test_a_writer_of_somebody_else_stays_open(tmp_path: Path) -> None:
+def test_writer_of_another_owner_is_not_closed(tmp_path: Path) -> None:
     with summary.FileWriter(tmp_path) as writer:
         FileWriterCache.release(writer)
         writer.add_scalar("x", 1.0)

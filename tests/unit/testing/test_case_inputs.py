@@ -91,7 +91,7 @@ def test_plain_numbers_have_natural_dtypes():
         assert draw(value).dtype == dtype
 
 
-def test_special_values_hold_the_extremes():
+def test_special_values_include_the_extremes():
     floats = draw("float16 special")
     assert np.isnan(floats).any()
     assert np.isinf(floats).any()

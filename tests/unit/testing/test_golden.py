@@ -34,5 +34,5 @@ def test_the_same_answers_make_the_same_file(tmp_path):
     assert (tmp_path / "x.npz").read_bytes() == (tmp_path / "y.npz").read_bytes()
 
 
-def test_no_file_means_no_answers(tmp_path):
+def test_missing_file_has_no_results(tmp_path):
     assert read_results(tmp_path / "none.npz") == {}

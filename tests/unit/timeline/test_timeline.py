@@ -75,7 +75,7 @@ def test_arrows_lead_to_consumers_from_the_last_run_before() -> None:
     assert events(timeline, "s", show_dataflow=False) == []
 
 
-def test_slices_that_overlap_get_rows_of_their_own() -> None:
+def test_overlapping_slices_get_their_own_rows() -> None:
     timeline = Timeline(
         stats(("wait = Dequeue()", 0, 100), ("in = Neg()", 10, 20), ("over = Neg()", 90, 150))
     )

@@ -155,7 +155,7 @@ def test_a_graph_is_imported_twice_in_scopes(use_resource: bool, tmp_path: Path)
     assert train.load_checkpoint(again).names() == train.load_checkpoint(path).names()
 
 
-def test_each_imported_loop_is_a_loop_of_its_own() -> None:
+def test_each_imported_loop_is_independent() -> None:
     graph = graphmill.Graph()
     with graph.as_default():
         x = graph.placeholder("float32", name="x")

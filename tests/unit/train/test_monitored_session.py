@@ -186,7 +186,7 @@ def test_recovery_timeout_raises_the_last_error(program: Program) -> None:
         train.MonitoredSession(creator, max_recovery_secs=0, recovery_wait_secs=0)
 
 
-def test_other_errors_come_through_and_the_session_continues(program: Program) -> None:
+def test_other_errors_are_raised_and_the_session_continues(program: Program) -> None:
     recorder = Recorder()
     with train.MonitoredSession(program.creator(), [recorder]) as session:
         program.failures = [errors.DataLossError("spoilt")]
@@ -307,7 +307,7 @@ def test_values_are_logged_every_so_often_and_at_the_end(
     assert lines == ["v = 0.0", "v = 0.0", "v = 0.0"]
 
 
-def test_a_timer_goes_by_seconds_or_by_steps() -> None:
+def test_timer_counts_seconds_or_steps() -> None:
     now = [0.0]
     timer = train.SecondOrStepTimer(every_secs=10, clock=lambda: now[0])
     assert timer.is_due(1)
@@ -356,7 +356,7 @@ def test_summaries_are_written_every_so_many_steps(program: Program, tmp_path: P
     assert [event.step for event in events if event.summary.value] == [1, 3, 5]
 
 
-def test_a_hook_without_summaries_says_what_to_add(program: Program, tmp_path: Path) -> None:
+def test_hook_without_summaries_suggests_how_to_add_one(program: Program, tmp_path: Path) -> None:
     hook = train.SummarySaverHook(save_steps=2, output_dir=tmp_path)
     with (
         pytest.raises(errors.FailedPreconditionError, match="has nothing to write"),

@@ -156,7 +156,7 @@ def test_progress_bar_rewrites_its_line_on_a_terminal(program: Program) -> None:
     assert stream.getvalue().count("\rstep ") == 4
 
 
-def test_progress_bar_wants_names() -> None:
+def test_progress_bar_requires_names() -> None:
     with pytest.raises(errors.InvalidArgumentError, match="dict from names"):
         train.ProgressBarHook(tensors=["x"])  # type: ignore[arg-type]
 
@@ -226,7 +226,7 @@ def test_listeners_are_called_around_checkpoints_and_may_stop(
     assert (tmp_path / "model.ckpt-2.meta").exists()
 
 
-def test_checkpoints_may_come_without_the_graph(program: Program, tmp_path: Path) -> None:
+def test_checkpoints_may_be_written_without_the_graph(program: Program, tmp_path: Path) -> None:
     with program.graph.as_default():
         hook = train.CheckpointSaverHook(
             tmp_path, save_steps=1, saver=train.Saver(), save_graph_def=False

@@ -207,7 +207,7 @@ class TierTests:
             assert steps.is_compiled("update") or not self.must_compile(place, tier)
 
     @clauses("E6")
-    def test_a_random_op_goes_on_where_it_was(
+    def test_random_op_continues_its_sequence(
         self, place: str, tier: str, open_session: Any
     ) -> None:
         """A random op whose state is a variable draws the same sequence in each tier."""

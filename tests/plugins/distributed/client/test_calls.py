@@ -125,7 +125,7 @@ def test_an_interrupt_cancels_the_step(master, session) -> None:
     assert session.run("y:0", {"x:0": [1]}).tolist() == [1]
 
 
-def test_a_closed_session_says_so(master, session) -> None:
+def test_closed_session_error_says_closed(master, session) -> None:
     call = session.make_callable("y:0", ["x:0"])
     session.close()
     session.close()

@@ -119,7 +119,7 @@ def test_request_without_callers_is_cancelled():
     assert len(requests) == 1
 
 
-def test_a_kept_error_holds_no_frames():
+def test_stored_error_has_no_frames():
     memory = RequestMemory()
     kept = []
 

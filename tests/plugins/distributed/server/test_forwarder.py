@@ -91,7 +91,7 @@ def test_certificates_are_needed(monkeypatch: pytest.MonkeyPatch) -> None:
         tls_context(config_with((OWN[1], OWN[1], OWN[2])))
 
 
-def test_the_command_says_where_it_listens_and_ends_by_sigterm(
+def test_command_prints_its_address_and_ends_on_sigterm(
     server: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, file in zip(SETTINGS, OWN, strict=True):

@@ -76,7 +76,7 @@ def test_the_worker_of_the_task_is_served_too(server, client):
     assert [device.name for device in found][:1] == ["/job:localhost/replica:0/task:0/device:CPU:0"]
 
 
-def test_methods_that_are_not_there_are_unimplemented(client):
+def test_missing_methods_are_unimplemented(client):
     path = "/tensorflow.WorkerService/CompleteGroup"
     code, message = status_of(lambda: client.raw(path, b""))
     assert (code, "CompleteGroup" in message) == ("UNIMPLEMENTED", True)
@@ -145,7 +145,7 @@ def test_large_tensors_pass_both_ways(client):
     assert status_of(lambda: client.call("RunStep", big))[0] == "INVALID_ARGUMENT"
 
 
-def test_steps_that_wait_hold_no_other_back(client):
+def test_waiting_steps_do_not_block_others(client):
     handle = client.create(QUEUES)
     waiting = [client.future("RunStep", client.run_request(handle, ["wait:0"])) for _ in range(50)]
     for _ in waiting:

@@ -35,7 +35,7 @@ def address_of(process: subprocess.Popen[str]) -> str:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_serve_says_where_and_ends_on_a_signal(number):
+def test_serve_prints_its_address_and_ends_on_a_signal(number):
     with start() as process:
         with MasterClient(address_of(process)) as client:
             handle = client.create(ARITHMETIC)

@@ -22,7 +22,7 @@ def number(value):
     return graphmill.proto.AttrValue(i=value)
 
 
-def test_settings_are_the_defaults_where_nothing_is_said():
+def test_missing_settings_have_defaults():
     assert TransferSettings.of(config()) == TransferSettings.of(None) == TransferSettings()
 
 

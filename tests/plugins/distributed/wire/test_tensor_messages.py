@@ -195,7 +195,7 @@ def test_large_tensors_are_views_of_the_request() -> None:
     assert message.ByteSize() < 200
 
 
-def test_a_name_that_is_no_text_is_refused() -> None:
+def test_name_that_is_not_a_string_is_refused() -> None:
     data = field(1, b"\xff")
     for large in (1, 1 << 30):
         with pytest.raises(errors.InvalidArgumentError, match="RunStepRequest"):

@@ -86,7 +86,7 @@ LOOPS = [
 
 
 @pytest.mark.parametrize(("cond", "body", "expected"), LOOPS)
-def test_trip_count_of_a_loop_is_that_of_its_twin(
+def test_trip_count_with_twin_ops_is_the_same(
     cond: Build, body: Build, expected: TripCount | None, host: graphmill.Host
 ) -> None:
     graph = loop_of(cond, body, [0, None])

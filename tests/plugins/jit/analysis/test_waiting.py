@@ -42,7 +42,7 @@ def test_call_waits_if_its_body_does() -> None:
 
 
 @pytest.mark.parametrize("declared", [True, False])
-def test_kernel_of_a_plugin_says_whether_it_waits(declared: bool) -> None:
+def test_plugin_kernel_declares_whether_it_waits(declared: bool) -> None:
     @kernel("Neg", priority=10, stateful=True, waits=declared)
     def mine(ctx: Any, x: Any) -> Any:
         return -x

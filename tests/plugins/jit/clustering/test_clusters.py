@@ -120,7 +120,7 @@ def test_cluster_keeps_control_edges_of_its_nodes() -> None:
 # ------------------------------------------------------------------- what may be dead, or blocks
 
 
-def test_control_flow_stays_outside_e3(graphmill_host: Host) -> None:
+def test_control_flow_is_not_clustered_e3(graphmill_host: Host) -> None:
     made = graph(SWITCH, "a = Neg(s)", "m = Merge([a, s[1]])", "b = Abs(m)", **X, p="bool")
     assert names(made, graphmill_host) == [{"a"}, {"b"}]
 

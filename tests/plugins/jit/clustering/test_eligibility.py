@@ -65,12 +65,12 @@ def test_an_assert_with_computed_texts_is_not_eligible(graphmill_host: Host) -> 
     assert Eligibility(graphmill_host).why_not(made.node("y")) == "it has tensors of string"
 
 
-def test_a_list_may_be_handed_on(graphmill_host: Host) -> None:
+def test_list_may_be_passed_on(graphmill_host: Host) -> None:
     made = graph("l = EmptyTensorList(i, i, element_dtype=float32)", "y = Identity(l)", i="int32")
     assert Eligibility(graphmill_host).why_not(made.node("y")) is None
 
 
-def test_where_a_graph_begins_it_is_no_cluster(graphmill_host: Host) -> None:
+def test_start_of_a_graph_is_not_clustered(graphmill_host: Host) -> None:
     made = graph("y = Neg(x)", x="float32[2]")
     fetch_unread(made)
     reason = Eligibility(graphmill_host).why_not(made.node("result_y_0"))

@@ -62,7 +62,7 @@ def test_an_error_in_it_is_that_of_the_interpreter() -> None:
         assert error.message.partition("\n")[0] == expected.message.partition("\n")[0]
 
 
-def test_of_a_deterministic_session_nothing_is_compiled() -> None:
+def test_deterministic_session_is_not_compiled() -> None:
     with HotSession(made(), "deterministic") as session:
         session.run("y:0", feeds(9))
         assert not [one for one in session.clusters if one.tier == COMPILED]

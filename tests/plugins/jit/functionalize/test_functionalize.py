@@ -222,7 +222,7 @@ def test_nodes_of_several_devices_are_not_wanted_by_default() -> None:
     assert "several devices" in reason
 
 
-def test_a_graph_without_control_flow_is_left_alone() -> None:
+def test_graph_without_control_flow_is_unchanged() -> None:
     graph = graphmill.Graph()
     graph.constant(1)
     assert functionalize(graph) == []

@@ -66,7 +66,7 @@ def test_sums_that_go_into_rows_may_be_padded(texts: tuple[str, ...]) -> None:
         "y = UnsortedSegmentSum(grad, ids, size)",
     ],
 )
-def test_whoever_else_reads_it_keeps_it_out(reader: str) -> None:
+def test_other_reader_prevents_clustering(reader: str) -> None:
     made, rows = found(UPDATE, *nodes(reader))
     assert rows.why_not(made.node("u")) == REASON
     assert not rows.members

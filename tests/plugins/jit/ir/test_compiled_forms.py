@@ -41,7 +41,7 @@ def explained(graph: graphmill.Graph, host: graphmill.Host, y: Any, mode: str) -
         return session.explain(y, ["x:0"])
 
 
-def test_a_lowering_is_told_from_the_kernel_that_interprets(host: graphmill.Host) -> None:
+def test_lowering_is_distinguished_from_the_kernel(host: graphmill.Host) -> None:
     graph = graphmill.Graph(ops=host.ops)
     with graph.as_default():
         x = graph.placeholder("float32", [2], name="x")
@@ -74,7 +74,7 @@ def test_nodes_of_a_loop_have_their_own_forms(host: graphmill.Host) -> None:
     assert any(form.startswith("body of ") for form in cluster.forms.values())
 
 
-def test_what_is_never_compiled_has_no_form(host: graphmill.Host) -> None:
+def test_uncompiled_node_has_no_form(host: graphmill.Host) -> None:
     graph = graphmill.Graph(ops=host.ops)
     with graph.as_default():
         x = graph.placeholder("float32", [2], name="x")

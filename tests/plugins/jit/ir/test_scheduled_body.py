@@ -26,7 +26,7 @@ def test_nodes_come_after_their_inputs() -> None:
     assert [node.name for node in scheduled.args if node is not None] == ["input_0"]
 
 
-def test_an_argument_that_nothing_reads_has_no_node(graphmill_host: Host) -> None:
+def test_unread_argument_has_no_node(graphmill_host: Host) -> None:
     made = body("a = Neg(x)", CALL, functions=(NEGATE,), x="float32")
     found = ScheduledBodies(made, graphmill_host, EffectsPolicy()).function(FuncAttr("f"))
     assert len(found.args) == 2

@@ -43,7 +43,7 @@ def test_buffer_is_found_while_value_is_unchanged_s11(dtype):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "bool"])
-def test_it_goes_with_the_value_s11(dtype):
+def test_cache_is_dropped_with_the_value_s11(dtype):
     array = jax.numpy.ones(3, dtype)
     variable = variable_with(array)
     gone = ref(array)
@@ -54,7 +54,7 @@ def test_it_goes_with_the_value_s11(dtype):
     assert gone() is None
 
 
-def test_an_interpreted_update_leaves_nothing_of_the_compiled_one_s11():
+def test_interpreted_update_replaces_the_compiled_value_s11():
     ones = np.ones(SHAPE, np.float32)
     with HotSession(GRAPH) as session:
         session.run([], {"x:0": ones}, targets=["start"])

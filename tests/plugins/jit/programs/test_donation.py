@@ -163,7 +163,7 @@ def test_interrupt_during_donation_keeps_new_value_s12(session, monkeypatch):
     assert session.run("total:0", FEEDS) == (before[0] + 2) * SIZE
 
 
-def test_a_check_that_needs_much_is_no_early_one():
+def test_expensive_check_has_no_guard_program():
     graph = graph_def(
         *TWO,
         "old = ReadVariableOp(w, dtype=float32)",

@@ -86,7 +86,7 @@ def test_computation_with_a_number_that_depends_on_constants_is_hoisted():
     np.testing.assert_allclose(result, function(*arguments), rtol=1e-6)
 
 
-def test_a_program_without_constants_stays_whole():
+def test_program_without_constants_is_not_split():
     hoisted, prepared, rest = split(lambda x: x * 2, np.ones(3), constants=())
     assert hoisted.moved == 0
     assert not prepared

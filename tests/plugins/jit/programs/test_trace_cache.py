@@ -44,6 +44,6 @@ def test_notes_of_traces_without_mutable_values_are_forgotten() -> None:
     jax.make_jaxpr(jax.numpy.add)(jax.ShapeDtypeStruct((3,), "float32"), 1.0)
 
 
-def test_a_jax_without_the_cache_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_jax_without_a_cache_is_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trace_cache, "_MODULE", "jax.none")
     assert trace_cache._traces.__wrapped__() is None

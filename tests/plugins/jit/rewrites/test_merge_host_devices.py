@@ -73,7 +73,7 @@ def test_a_variable_stays_on_its_device(graph: Graph) -> None:
         assert managers["CPU:1"].names()
 
 
-def test_one_device_is_left_as_it_is(graph: Graph) -> None:
+def test_single_device_graph_is_unchanged(graph: Graph) -> None:
     x = placeholder("x")
     total = math.tanh(math.exp(x))
     with graphmill.Session(graph=graph, config={"graphmill": {"jit": "eager"}}) as session:

@@ -315,7 +315,7 @@ def test_a_signature_is_queued_by_its_second_call() -> None:
     assert cluster.call("a").state is State.TRIAL
 
 
-def test_a_program_is_kept_after_eight_faster_calls() -> None:
+def test_program_is_chosen_after_eight_faster_calls() -> None:
     cluster = Cluster()
     cluster.compiled("a")
     states = [cluster.call("a").state for _ in range(8)]
@@ -516,7 +516,7 @@ def test_a_storm_of_signatures_leaves_one_line() -> None:
     assert sum("no slot" in line for line in lines) == 1
 
 
-def test_a_storm_of_signatures_is_reported_once_with_what_has_the_slots(
+def test_many_signatures_are_reported_once_with_the_holders_of_slots(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO, "graphmill.jit")
@@ -530,7 +530,7 @@ def test_a_storm_of_signatures_is_reported_once_with_what_has_the_slots(
     assert cluster.record.signatures[-1].num_straight == 500 - MAX_COMPILED
 
 
-def test_the_cause_of_a_full_table_follows_what_the_signatures_do() -> None:
+def test_cause_of_a_full_table_follows_the_states() -> None:
     cluster = Cluster()
     for key in range(MAX_COMPILED):
         (cluster.compiled if key < 4 else cluster.call)(key)

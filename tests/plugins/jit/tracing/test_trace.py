@@ -115,7 +115,7 @@ def test_rows_of_a_variable_are_gathered_in_a_program() -> None:
         assert error.message.startswith("indices[1] = 3 is not in [0, 3)")
 
 
-def test_a_list_is_handed_on_in_a_loop() -> None:
+def test_list_is_passed_through_a_loop() -> None:
     test = (
         "c(i: int32, l: variant) -> bool: "
         "n = Const(dtype=int32, value='int32: 3'); p = Less(i, n); return p"

@@ -59,7 +59,7 @@ def test_a_split_that_leaves_a_rest_is_refused(call):
 
 
 @given(st.integers(1, 3), st.integers(1, 3), st.integers(0, 2), st.integers(0, 2))
-def test_space_goes_to_the_batch_and_back(high, wide, before, after):
+def test_space_to_batch_round_trip(high, wide, before, after):
     block = np.array([high, wide])
     paddings = np.array([[before * high, 0], [0, after * wide]])
     x = np.arange(2 * 2 * high * 3 * wide * 2).reshape(2, 2 * high, 3 * wide, 2)
@@ -69,7 +69,7 @@ def test_space_goes_to_the_batch_and_back(high, wide, before, after):
 
 
 @pytest.mark.parametrize("data_format", ["NHWC", "NCHW"])
-def test_space_goes_to_the_depth_and_back(data_format):
+def test_space_to_depth_round_trip(data_format):
     shape = (2, 4, 6, 3) if data_format == "NHWC" else (2, 3, 4, 6)
     x = np.arange(144).reshape(shape)
     deep = array_block.space_to_depth(np, 2, data_format)(x)

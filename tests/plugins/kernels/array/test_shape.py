@@ -14,7 +14,7 @@ def ints(*values: int) -> np.ndarray:
     return np.array(values, np.int32)
 
 
-def test_a_constant_is_handed_out_without_a_copy(bind_kernel):
+def test_constant_is_returned_without_a_copy(bind_kernel):
     compute = bind_kernel("Const", dtype="float32", value="float32[2,3]").compute
     assert compute() is compute()
 

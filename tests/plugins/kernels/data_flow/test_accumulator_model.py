@@ -74,7 +74,7 @@ def test_already_cancelled_taker_fails_immediately(accumulator: DenseAccumulator
     assert isinstance(taker.error, errors.CancelledError)
 
 
-def test_a_gradient_that_was_given_is_not_written_to(accumulator: DenseAccumulator) -> None:
+def test_applied_gradient_is_not_modified(accumulator: DenseAccumulator) -> None:
     gradient, taker = value(1), Taker()
     accumulator.apply(0, gradient)
     accumulator.apply(0, value(2))

@@ -168,7 +168,7 @@ def test_closing_wakes_the_dequeues_that_wait():
     assert outcomes["rest"] == [1], "what the first had taken went back"
 
 
-def test_errors_say_which_queue_and_how_much_there_is():
+def test_errors_name_the_queue_and_its_size():
     queue, seen = FifoQueue("letters", INT), []
     queue.close(lambda *_: None)
     queue.submit(Dequeue(3, lambda _, error: seen.append(error)))

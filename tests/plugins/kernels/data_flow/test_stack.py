@@ -27,7 +27,7 @@ def test_a_closed_stack_is_named(action):
         action(stack)
 
 
-def test_a_full_stack_says_how_much_it_holds():
+def test_error_of_a_full_stack_has_its_size():
     stack = Stack("s", dtypes.float32, 1)
     stack.push(X)
     with pytest.raises(errors.InvalidArgumentError, match=r"max_size \(1\)"):

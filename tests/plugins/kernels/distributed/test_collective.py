@@ -295,7 +295,7 @@ class Recording(CollectiveExecutor):
         done(request.value, None)
 
 
-def test_a_device_brings_its_own_collectives(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_device_supplies_its_own_collectives(monkeypatch: pytest.MonkeyPatch) -> None:
     own = Recording()
     monkeypatch.setattr(Device, "collectives", own)
     (result,) = run(lambda _: reduce(const([4])), devices=1)

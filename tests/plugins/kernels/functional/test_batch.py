@@ -41,7 +41,7 @@ def test_callers_in_two_threads_share_a_batch(graphmill_host):
         assert [call.result().tolist() for call in calls] == [[8] * 3, [8] * 5]
 
 
-def test_a_caller_alone_goes_when_its_time_is_up(graphmill_host):
+def test_single_caller_runs_at_its_timeout(graphmill_host):
     running, x = session(graphmill_host, 8, 1000)
     with running:
         assert running.run("y:0", {x: np.ones(3, np.float32)}).tolist() == [3, 3, 3]

@@ -120,7 +120,7 @@ def test_a_step_that_waits_too_long_fails(waiting, clock):
     assert found == [DeadlineExceededError]
 
 
-def test_rows_that_nobody_wants_are_dropped(waiting, clock):
+def test_unrequested_rows_are_dropped(waiting, clock):
     found = Answers()
     waiting.exchange(8, [(7, "rows"), (8, "own")], found.done, None)
     clock.now = 6.0

@@ -43,7 +43,7 @@ def test_16_bits_are_scaled_and_cut(call: Callable[..., Any]) -> None:
     np.testing.assert_array_equal(call("DecodePng", encoded)[..., 0], grey >> 8)
 
 
-def test_floats_lie_between_nought_and_one(call: Callable[..., Any]) -> None:
+def test_floats_are_between_zero_and_one(call: Callable[..., Any]) -> None:
     encoded = file_of(np.full((2, 2, 3), 255, np.uint8), "PNG")
     got = call("DecodeImage", encoded, dtype="float32")
     assert got.dtype == np.float32
@@ -90,7 +90,7 @@ def test_halving_takes_every_other_pixel(call: Callable[..., Any]) -> None:
     np.testing.assert_array_equal(centred.ravel(), [2.5, 4.5, 10.5, 12.5])
 
 
-def test_corners_stay_corners(call: Callable[..., Any]) -> None:
+def test_corners_are_preserved(call: Callable[..., Any]) -> None:
     x = RNG.standard_normal((1, 5, 7, 2)).astype(np.float32)
     got = call("ResizeBilinear", x, np.array([9, 3], np.int32), align_corners=True)
     for row in (0, -1):

@@ -31,7 +31,7 @@ def values(axes, *, is_distinct=True):
 
 
 @pytest.mark.parametrize("window", WINDOWS, ids=str)
-def test_max_gradient_goes_to_the_maximum(window):
+def test_max_gradient_flows_to_the_maximum(window):
     axes = place(*window)
     x, gradient = values(axes)
 

@@ -34,14 +34,14 @@ def test_type_and_shape_are_kept(call, op, dtype, shape):
 
 
 @pytest.mark.parametrize("op", ["Sigmoid", "Erf", "Square", "Sign"])
-def test_input_is_left_alone(call, op):
+def test_input_is_not_modified(call, op):
     x = np.linspace(-3, 3, 4000, dtype=F32)
     before = x.copy()
     call(op, x)
     np.testing.assert_array_equal(x, before)
 
 
-def test_add_n_leaves_its_inputs_alone(call):
+def test_add_n_does_not_modify_its_inputs(call):
     inputs = [np.ones(3, F32) for _ in range(3)]
     np.testing.assert_array_equal(call("AddN", inputs), [3, 3, 3])
     assert all((value == 1).all() for value in inputs)
@@ -93,7 +93,7 @@ def test_pow_refuses_negative_exponents_of_integers(call):
         call("Pow", np.array([2], np.int32), np.array([-1], np.int32))
 
 
-def test_the_quick_erf_is_as_good_as_the_slow_one(call):
+def test_fast_erf_is_as_accurate_as_the_slow_one(call):
     special = pytest.importorskip("scipy.special")
     x = np.linspace(-6, 6, 70_001, dtype=F32)
     np.testing.assert_allclose(call("Erf", x), special.erf(x), rtol=5e-7, atol=1e-12)

@@ -293,7 +293,7 @@ def test_steps_are_read_whether_or_not_all_have_one_header(last):
     assert steps(contents, b"i") == ([1, 2, *added], [1, 1, len(added)], [2, 0, 0, 1])
 
 
-def test_equal_steps_of_floats_are_values_of_their_own():
+def test_equal_steps_return_independent_floats():
     contents = step_lists([floats(1.5, 2.0), floats(3.0, 4.0)], [floats(5.0, 6.0)], key=b"f")
     scan = FeatureListScan([b"f"], ["", ""])
     for row, content in enumerate(contents):

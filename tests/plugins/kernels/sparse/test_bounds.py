@@ -13,7 +13,7 @@ LARGEST = {np.int64: 2**63 - 1, np.int32: 2**31 - 1}
 
 @pytest.mark.parametrize("dtype", LARGEST)
 @pytest.mark.parametrize("count", [1, 400])
-def test_indices_below_the_sizes_lie_inside(dtype, count):
+def test_indices_below_the_sizes_are_in_range(dtype, count):
     rows = np.tile(np.array([[1, 4]], dtype), (count, 1))
     assert lie_inside(rows, (2, 5))
     assert lie_inside(rows, (2, LARGEST[dtype]))

@@ -38,7 +38,7 @@ def test_the_next_gets_it_when_it_is_released() -> None:
     assert [waiter.lock is not None for waiter in waiters] == [True, True, False]
 
 
-def test_releasing_twice_gives_nothing_away() -> None:
+def test_releasing_twice_has_no_effect() -> None:
     mutex = Mutex("m")
     first, second, third = (ask(mutex) for _ in range(3))
     first.lock.release()

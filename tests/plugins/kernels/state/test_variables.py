@@ -53,7 +53,7 @@ def test_a_fed_array_does_not_become_the_variable(bind_kernel: Bind, ctx: Any) -
     assert ref.read().tolist() == [1, 2]
 
 
-def test_an_array_of_a_kernel_is_kept_without_a_copy(bind_kernel: Bind, ctx: Any) -> None:
+def test_array_of_a_kernel_is_stored_without_a_copy(bind_kernel: Bind, ctx: Any) -> None:
     made = np.array([1.0, 2.0], np.float32)
     ref = Ref(dtypes.float32, (2,), "v")
     ref_kernel(bind_kernel, "Assign", made)(ctx, ref, made)

@@ -41,7 +41,7 @@ def writer_graph(folder: Any, *, max_queue: int) -> tuple[Any, Any, Any, Any]:
     return graph, begin, step, write
 
 
-def test_events_wait_until_there_are_too_many(tmp_path):
+def test_events_are_buffered_up_to_a_maximum(tmp_path):
     graph, begin, step, write = writer_graph(tmp_path, max_queue=2)
     with graphmill.Session(graph=graph) as session:
         session.run(begin)

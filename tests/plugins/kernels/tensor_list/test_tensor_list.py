@@ -65,7 +65,7 @@ def test_scattering_past_the_end_leaves_gaps_unset():
     assert [element is None for element in made.elements()] == [False, True, True, False]
 
 
-def test_a_limit_is_handed_on():
+def test_limit_is_passed_on():
     made = TensorList(dtypes.float32, (), [], 1)
     full = tensor_list_ops.tensor_list_push_back(made, np.float32(1), FLOAT)
     with pytest.raises(errors.InvalidArgumentError, match="max_num_elements: 1"):

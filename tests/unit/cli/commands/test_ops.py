@@ -147,7 +147,7 @@ def test_gradient_and_lowering_of_an_op_name_their_plugin(
     assert record.counts == {"ops": 1, "kernels": 1, "lowerings": 1, "gradients": 1}
 
 
-def test_an_op_without_gradient_says_so(graphmill_cli: Callable[..., Any], host: Host) -> None:
+def test_op_without_gradient_is_named(graphmill_cli: Callable[..., Any], host: Host) -> None:
     assert "no gradient is registered" in graphmill_cli("ops", "Relu", host=host).out
 
 

@@ -103,7 +103,7 @@ def test_value_without_name_of_several_inputs_is_refused(
     assert "try: x=3" in outcome.err
 
 
-def test_missing_input_of_a_graph_says_how_to_give_it(graphmill_cli: Cli, loop_file: str) -> None:
+def test_error_of_a_missing_input_shows_the_syntax(graphmill_cli: Cli, loop_file: str) -> None:
     outcome = graphmill_cli("run", loop_file, "x=[1, 2]")
     assert outcome.code == error_reporting.INVALID
     assert "try: n=@FILE, or n=VALUE" in outcome.err

@@ -91,7 +91,7 @@ def test_a_graph_that_reads_a_file_is_found(graphmill_cli: Cli, tmp_path: Path) 
     assert found["reached_by"] == ["graph"]
 
 
-def test_an_effect_that_is_allowed_is_no_finding(graphmill_cli: Cli, tmp_path: Path) -> None:
+def test_allowed_effect_is_not_a_finding(graphmill_cli: Cli, tmp_path: Path) -> None:
     result = graphmill_cli("scan", graph_file(tmp_path), "--allow", "fs.read")
     assert result.code == 0
     assert "no signature reaches effects other than" in result.out

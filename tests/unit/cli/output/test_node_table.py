@@ -50,7 +50,7 @@ def test_columns_with_one_value_become_lines() -> None:
     assert "device of all nodes: CPU:0" in notes
 
 
-def test_a_narrow_terminal_leaves_columns_out_and_says_so() -> None:
+def test_narrow_terminal_omits_columns_with_a_note() -> None:
     records = [record("scope/" + "long" * 20 + str(n), kernel=f"kernel{n}" * 4) for n in range(2)]
     blocks = node_blocks(records, 60)
     (table,) = (block for block in blocks if isinstance(block, Table))

@@ -10,7 +10,7 @@ import pytest
 from graphmill.cli.output import progress
 
 
-def test_a_quick_stage_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+def test_quick_stage_prints_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     with progress.stage("reading", delay=60):
         pass
     assert capsys.readouterr() == ("", "")
@@ -42,7 +42,7 @@ def test_slow_stage_that_fails_is_not_done(capsys: pytest.CaptureFixture[str]) -
     assert "graphmill: reading: failed after " in capsys.readouterr().err
 
 
-def test_a_display_that_starts_after_the_end_stays_silent(
+def test_display_started_after_the_end_prints_nothing(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     display = progress._Display("reading")
@@ -51,7 +51,7 @@ def test_a_display_that_starts_after_the_end_stays_silent(
     assert capsys.readouterr().err == ""
 
 
-def test_a_terminal_gets_a_spinner_that_goes_away(
+def test_terminal_shows_a_spinner_and_erases_it(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
@@ -68,7 +68,7 @@ def test_the_thread_of_a_stage_ends_with_it() -> None:
     assert not thread.is_alive()
 
 
-def test_what_a_stage_waits_for_is_shown_when_it_changes(
+def test_waits_of_a_stage_are_shown_when_they_change(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     asked = threading.Event()

@@ -107,7 +107,7 @@ def test_variables_live_on_their_task(master: Master) -> None:
 
 
 @pytest.mark.parametrize("devices", [(cpu(0), cpu(1)), (cpu(1), cpu(0)), (cpu(1), cpu(1))])
-def test_loops_lie_on_two_tasks(master: Master, devices: tuple[str, str]) -> None:
+def test_loops_run_on_two_tasks(master: Master, devices: tuple[str, str]) -> None:
     graph = graphmill.Graph()
     with graph.as_default():
         n = graph.placeholder(F32, shape=[], name="n")

@@ -62,7 +62,7 @@ def session_of(master: Master, *nodes: Any, functions: Any = FUNCTIONS) -> Any:
     ("condition", "yes", "no"),
     [(graphmill.bool, True, False), (graphmill.int32, 5, 0), (graphmill.string, b"a", b"")],
 )
-def test_branches_lie_on_two_tasks(
+def test_branches_run_on_two_tasks(
     master: Master, op: str, condition: Any, yes: Any, no: Any
 ) -> None:
     session = session_of(master, *placeholders(condition), branches(op, Tcond=condition))
@@ -109,7 +109,7 @@ def loop(name: str, start: str, value: str, **attrs: Any) -> Any:
     return call(name, "While", start, value, functions={"cond": "less", "body": "step"}, **types)
 
 
-def test_a_loop_goes_round_over_two_tasks(master: Master) -> None:
+def test_loop_runs_across_two_tasks(master: Master) -> None:
     nodes = [*placeholders(graphmill.int32), loop("w", "p", "x")]
     session = session_of(master, *nodes, functions=[COUNT, STEP])
     assert run(session, ["w:0", "w:1"], {"p:0": 0, "x:0": 1.0}) == [5, 32]

@@ -52,7 +52,7 @@ def test_costs_and_traces_are_collected_together(master: Master) -> None:
     assert {stats.device for stats in metadata.step_stats.dev_stats} == {cpu(0), cpu(1)}
 
 
-def test_partition_graphs_of_all_tasks_are_there(master: Master) -> None:
+def test_partition_graphs_of_all_tasks_are_returned(master: Master) -> None:
     session = master.session(there_and_back())
     graphs = measured(session, output_partition_graphs=True).partition_graphs
     devices = [{node.device for node in graph.node} for graph in graphs]

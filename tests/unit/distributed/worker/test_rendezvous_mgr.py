@@ -87,7 +87,7 @@ def test_receive_may_precede_its_step(manager: RendezvousMgr) -> None:
     assert got == [(3, False, None)]
 
 
-def test_a_dead_tensor_is_given_as_dead(manager: RendezvousMgr) -> None:
+def test_dead_tensor_is_sent_as_dead(manager: RendezvousMgr) -> None:
     got = Outcomes()
     manager.find(7).send(key_to("e"), HOST, None, True)
     manager.recv_local_async(7, key_to("e"), got)

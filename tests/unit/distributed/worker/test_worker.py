@@ -94,14 +94,14 @@ def test_dead_tensors_cross_tasks(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("devices", [(cpu(0), cpu(1)), (cpu(1), cpu(0))])
-def test_loops_lie_on_two_tasks(cluster: Cluster, devices: tuple[str, str]) -> None:
+def test_loops_run_on_two_tasks(cluster: Cluster, devices: tuple[str, str]) -> None:
     handles = counting_loop(cluster, *devices)
     assert set(handles) == {0, 1}
     for n in (0, 1, 7, 30):
         assert cluster.run(handles, {"n:0": np.float32(n)}, ["y:0"]) == [n]
 
 
-def test_loops_lie_on_several_devices_of_a_task(new_cluster: Callable[..., Cluster]) -> None:
+def test_loops_run_on_several_devices_of_a_task(new_cluster: Callable[..., Cluster]) -> None:
     cluster = new_cluster(2, 2)
     handles = counting_loop(cluster, cpu(0, 1), cpu(0, 0))
     assert set(handles) == {0}

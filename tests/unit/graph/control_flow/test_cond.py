@@ -59,7 +59,7 @@ def test_nodes_of_a_conditional(graph: Graph, pred: Tensor, x: Tensor) -> None:
     assert y.name == "cond/Merge:0"
 
 
-def test_a_tensor_is_brought_in_once_for_each_branch(graph: Graph, pred: Tensor, x: Tensor) -> None:
+def test_tensor_is_captured_once_for_each_branch(graph: Graph, pred: Tensor, x: Tensor) -> None:
     cond(pred, lambda: x + x * x, lambda: x - x)
     switches = [node for node in graph if node.op == "Switch" and inputs(node)[0] == "x"]
     assert len(switches) == 2
@@ -123,7 +123,7 @@ def test_one_reference_and_one_value_give_a_value(pred: Tensor, x: Tensor) -> No
     assert cond(pred, lambda: v, lambda: x).op.op == "Merge"
 
 
-def test_nested_conditionals_bring_in_step_by_step(graph: Graph, pred: Tensor, x: Tensor) -> None:
+def test_nested_conditionals_capture_level_by_level(graph: Graph, pred: Tensor, x: Tensor) -> None:
     cond(pred, lambda: cond(x > 2, lambda: x * 2, lambda: x), lambda: x)
     inner = graph.node("cond/cond/mul/Switch")
     assert inputs(inner) == ["cond/Greater/Switch:1", "cond/cond/pred_id"]
@@ -163,9 +163,7 @@ def test_predicate_has_control_inputs_of_the_conditional(
     assert inputs(graph.node("cond/pred_id")) == ["pred", "^gate"]
 
 
-def test_dependencies_can_be_left_and_with_them_the_branch(
-    graph: Graph, pred: Tensor, x: Tensor
-) -> None:
+def test_control_dependencies_none_leaves_the_branch(graph: Graph, pred: Tensor, x: Tensor) -> None:
     def branch() -> Tensor:
         with graph.control_dependencies(None):
             free = graph.constant(1, name="free")
@@ -202,12 +200,14 @@ def returns(value: Any) -> Any:
         (returns(1), 2, "false_fn is 2, expected a function"),
     ],
 )
-def test_branches_that_do_not_agree(pred: Tensor, yes: Any, no: Any, message: str) -> None:
+def test_branches_of_different_types_are_refused(
+    pred: Tensor, yes: Any, no: Any, message: str
+) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
         cond(pred, yes, no)
 
 
-def test_a_predicate_is_no_python_bool(graph: Graph) -> None:
+def test_predicate_must_not_be_a_python_bool(graph: Graph) -> None:
     with pytest.raises(InvalidArgumentError, match="use Python's if"):
         cond(True, lambda: 1, lambda: 2)
 

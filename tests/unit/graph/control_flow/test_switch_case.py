@@ -53,7 +53,7 @@ def test_the_default_is_one_more_branch(graph: Graph, x: Tensor) -> None:
     assert [edge.src.attrs["value"].numpy() for edge in y.op.in_edges] == [-1, 10]
 
 
-def test_one_branch_alone_is_no_choice(graph: Graph, x: Tensor) -> None:
+def test_single_branch_is_not_a_choice(graph: Graph, x: Tensor) -> None:
     assert switch_case(x, [lambda: x + 1], name="only").op.name == "only/add"
 
 

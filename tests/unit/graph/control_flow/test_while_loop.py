@@ -86,7 +86,7 @@ def test_every_enter_names_the_frame(graph: Graph, x: Tensor) -> None:
     }
 
 
-def test_frames_have_names_of_their_own(graph: Graph, x: Tensor) -> None:
+def test_frames_have_their_own_names(graph: Graph, x: Tensor) -> None:
     count_to(x)
     count_to(x)
     frames = {node.attrs["frame_name"] for node in graph if node.op == "Enter"}
@@ -218,7 +218,7 @@ def test_one_variable_may_be_returned_alone(x: Tensor, wrap: Any, maximum: int |
     assert isinstance(found["a"], Tensor)
 
 
-def test_maximum_iterations_counts_in_a_variable_of_its_own(graph: Graph, x: Tensor) -> None:
+def test_maximum_iterations_has_its_own_counter(graph: Graph, x: Tensor) -> None:
     most = graph.constant(3, "int64")
     found = while_loop(lambda i, j: i < x, lambda i, j: (j, i), (0, 1), maximum_iterations=most)
     assert len(found) == 2
@@ -277,7 +277,7 @@ def test_inner_loop_may_depend_on_outermost_nodes(graph: Graph, x: Tensor) -> No
     assert [edge.src.op for edge in entered.control_in_edges] == ["Identity"]
 
 
-def test_a_body_waits_for_nodes_of_its_own(graph: Graph, x: Tensor) -> None:
+def test_body_waits_for_its_own_nodes(graph: Graph, x: Tensor) -> None:
     def body(i: Tensor) -> Tensor:
         with graph.control_dependencies([i + x]):
             return ops.array.identity(i, name="late")

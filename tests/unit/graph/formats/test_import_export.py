@@ -272,7 +272,7 @@ def test_an_error_of_any_kind_leaves_the_graph_unchanged(
         ({"producer": -1}, "has producer version -1"),
     ],
 )
-def test_versions_that_we_must_not_read(versions: dict[str, Any], words: str) -> None:
+def test_too_new_versions_are_refused(versions: dict[str, Any], words: str) -> None:
     """GraphDefs that require a newer consumer or forbid this one are refused (clause S3)."""
     message = proto.GraphDef(versions=versions)
     with pytest.raises(errors.InvalidArgumentError, match=words):

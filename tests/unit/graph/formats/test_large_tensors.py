@@ -149,7 +149,7 @@ def test_other_values_beside_the_content_stay() -> None:
     assert not cut(graph.SerializeToString())[1].tensors
 
 
-def test_an_attr_given_twice_is_left_to_the_parser() -> None:
+def test_repeated_attr_is_passed_to_the_parser() -> None:
     node = large().node[0]
     other = constant("w", np.ones((4, 4), np.float32))
     content = node.SerializeToString() + other.SerializeToString()  # merges: the last one wins

@@ -93,7 +93,7 @@ def test_large_constants_stay_in_the_file(tmp_path: Path) -> None:
     assert values.ctypes.data % 64 == 0
 
 
-def test_values_are_shared_while_somebody_holds_them(tmp_path: Path) -> None:
+def test_values_are_shared_while_referenced(tmp_path: Path) -> None:
     path = tmp_path / "model.pb"
     path.write_bytes(make_graph().SerializeToString())
     stored = load_graph(path).tensors["", "w", "value"]

@@ -24,7 +24,7 @@ def test_nodes_with_equal_attrs_share_them() -> None:
     assert first is not other
 
 
-def test_nodes_with_other_attrs_have_their_own() -> None:
+def test_nodes_with_other_attrs_have_their_own_attrs() -> None:
     graph = imported(
         node_def("x", "Placeholder", dtype="float32"),
         node_def("a", "LeakyRelu", "x", alpha=0.0),

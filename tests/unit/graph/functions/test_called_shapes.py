@@ -105,7 +105,7 @@ def test_the_handle_of_a_variable_takes_its_shape_along(graph: Graph) -> None:
     assert y.shape == (2, 3)
 
 
-def test_branches_give_what_they_agree_on(graph: Graph) -> None:
+def test_branches_return_their_common_shape(graph: Graph) -> None:
     x, w = graph.placeholder("float32", [4, 2]), graph.placeholder("float32", [7, 2])
     choice = graph.placeholder("bool", [])
     (y,) = functional.if_(
@@ -117,7 +117,7 @@ def test_branches_give_what_they_agree_on(graph: Graph) -> None:
     assert z.shape == (4, 2)
 
 
-def test_a_branch_that_cannot_be_is_no_error(graph: Graph) -> None:
+def test_impossible_branch_is_not_an_error(graph: Graph) -> None:
     x = graph.placeholder("float32", [2, 3])
     (y,) = functional.if_(
         graph.placeholder("bool", []), [x, x], Tout=["float32"],

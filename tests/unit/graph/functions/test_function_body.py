@@ -311,7 +311,7 @@ def test_e10_a_result_that_is_said_to_be_nowhere() -> None:
         body(function)
 
 
-def test_e10_a_control_result_that_is_no_node() -> None:
+def test_e10_control_result_that_is_not_a_node() -> None:
     function = function_def("f", {"x": "float32"}, {"y": ("float32", "x")})
     function.control_ret["done"] = "gone"
     with pytest.raises(errors.InvalidArgumentError, match="control output is 'gone'"):

@@ -75,7 +75,7 @@ def test_host_values_are_not_copied_p2(device, finder) -> None:
     assert len(graph) == before
 
 
-def test_on_a_cpu_nothing_is_inserted_p2(finder) -> None:
+def test_no_copies_are_inserted_on_a_cpu_p2(finder) -> None:
     graph = graphmill.Graph()
     with graph.as_default():
         x = graph.placeholder("float32", name="x")

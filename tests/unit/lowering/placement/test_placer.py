@@ -128,7 +128,7 @@ def test_colocation_with_a_node_that_is_gone_still_joins_p1(placing: Placing) ->
     assert placing.place()["b"] == "CPU:1"
 
 
-def test_a_group_goes_where_all_have_kernels_p1(placing: Placing) -> None:
+def test_group_is_placed_where_all_members_have_kernels_p1(placing: Placing) -> None:
     placing.node("a", placing.node("s"), kernels="CPU")
     placing.node("b", placing.node("t"), with_=["a"])
     assert placing.place()["b"] == "CPU:0"

@@ -82,7 +82,7 @@ def test_shape_is_distinguished_from_list() -> None:
     assert not attr_to_proto(ShapeAttr()).shape.unknown_rank
 
 
-def test_a_tensor_message_is_kept_as_it_is() -> None:
+def test_tensor_message_is_stored_unchanged() -> None:
     message = proto.AttrValue()
     message.tensor.dtype = 1
     message.tensor.tensor_shape.dim.add(size=3)

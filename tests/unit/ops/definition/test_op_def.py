@@ -69,7 +69,7 @@ def test_an_unknown_attr_is_answered_with_near_matches() -> None:
 CONV = {"T": "float32", "strides": [1, 1, 1, 1], "padding": "SAME"}
 
 
-def test_canonical_attrs_of_what_users_write() -> None:
+def test_user_values_become_canonical_attrs() -> None:
     attrs = op("Conv2D").canonical_attrs(CONV)
     assert attrs["T"] is F32
     assert attrs["strides"] == (1, 1, 1, 1)

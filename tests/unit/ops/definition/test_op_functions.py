@@ -250,9 +250,7 @@ def test_reserved_parameter_names(graph: Graph) -> None:
         (np.arange(2), "float32", np.array([0, 1], np.float32)),
     ],
 )
-def test_a_constant_has_the_type_that_is_given_with_it_g4(
-    value: Any, dtype: str, found: Any
-) -> None:
+def test_constant_has_the_explicit_type_g4(value: Any, dtype: str, found: Any) -> None:
     with Graph().as_default():
         held = gm_ops.array.const(value=value, dtype=dtype).op.attrs["value"].numpy()
     assert held.dtype == found.dtype

@@ -24,7 +24,7 @@ def ops() -> OpRegistry:
     return OpRegistry()
 
 
-def test_tensorflow_ops_are_there_from_the_start(ops: OpRegistry) -> None:
+def test_tensorflow_ops_are_registered_initially(ops: OpRegistry) -> None:
     assert "MatMul" in ops
     assert ops.get("MatMul").family == ops.family("MatMul") == "math"
     assert ops.owner("MatMul") == "TensorFlow"

@@ -43,5 +43,5 @@ def test_a_plugins_op_has_the_first_line_of_its_docstring() -> None:
     assert (function.__doc__ or "").startswith("Halve each element.\n")
 
 
-def test_the_function_of_an_op_says_what_it_does() -> None:
+def test_function_of_an_op_has_its_summary() -> None:
     assert graphmill.ops.nn.conv2d.__doc__.startswith("Convolve images ")

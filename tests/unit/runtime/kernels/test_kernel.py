@@ -182,7 +182,7 @@ def test_e11_per_node_work_is_done_once() -> None:
     assert made == [0.5]
 
 
-def test_e11_a_stateful_function_is_given_a_context() -> None:
+def test_e11_stateful_function_gets_a_context() -> None:
     @kernel("Add", stateful=True)
     def add(ctx: Any, x: Any, y: Any, *, name: str) -> Any:
         return ctx, x, y, name[:3]

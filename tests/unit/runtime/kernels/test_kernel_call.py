@@ -32,7 +32,7 @@ def test_kernel_outcome_is_outputs_or_exception() -> None:
     assert isinstance(error, IndexError)
 
 
-def test_outcome_of_lets_an_interrupt_through() -> None:
+def test_outcome_of_propagates_an_interrupt() -> None:
     def interrupted() -> None:
         raise KeyboardInterrupt
 

@@ -191,7 +191,7 @@ def test_s12_the_plugin_is_named_unless_it_is_built_in(owner: Any, plugin: str |
     assert error.plugin == plugin
 
 
-def test_e13_a_cancelled_step_has_an_error_of_its_own() -> None:
+def test_e13_cancelled_step_has_its_own_error() -> None:
     """Several steps may share the reason, but each error names its own node."""
     reason = errors.CancelledError("Session has been closed.")
     error = step_cancelled(reason)

@@ -221,7 +221,7 @@ def test_e11_the_modules_of_a_family_are_imported_for_any_of_its_ops(
     assert found(registry) == "lazy"
 
 
-def test_e11_a_module_for_another_backend_is_left_alone(
+def test_e11_module_of_another_backend_is_not_imported(
     registry: KernelRegistry, module: str
 ) -> None:
     registry.add_family("arithmetic", module, backend="jax")

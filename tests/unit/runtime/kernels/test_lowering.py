@@ -124,7 +124,7 @@ def test_traces_variables_that_contradicts_the_rest_is_refused(
         kernel("Mine>Op", traces_variables=True, **options)(lambda ctx: None)
 
 
-def test_asynchronous_kernel_may_wait_unless_it_says_otherwise() -> None:
+def test_asynchronous_kernel_may_wait_unless_declared_otherwise() -> None:
     waits = [
         kernels_of(kernel("Mine>Op", **options)(lambda ctx: None))[0].may_wait
         for options in (

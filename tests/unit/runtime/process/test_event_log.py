@@ -49,7 +49,7 @@ def test_a_record_has_its_fields_as_text_and_as_a_dict(caplog: pytest.LogCapture
     assert record.fields == {"cluster": "a", "seconds": 0.5, "cause": "a new signature"}  # type: ignore[attr-defined]
 
 
-def test_listeners_get_events_whatever_the_level() -> None:
+def test_listeners_get_events_of_all_levels() -> None:
     seen: list[Any] = []
 
     def listener(event: str, fields: Any) -> None:

@@ -68,7 +68,7 @@ def test_e13_child_of_cancelled_manager_is_cancelled() -> None:
     assert child.reason is REASON
 
 
-def test_e13_a_parent_lets_go_of_children_that_are_done() -> None:
+def test_e13_parent_releases_finished_children() -> None:
     parent = CancellationManager()
     child = CancellationManager(parent)
     child.close()

@@ -92,7 +92,7 @@ def test_job_failure_is_reported_and_isolated(monkeypatch: pytest.MonkeyPatch) -
     assert done == ["next"]
 
 
-def test_without_a_thread_nothing_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_job_is_accepted_without_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 

@@ -109,7 +109,7 @@ def test_e5_the_driving_thread_waits_for_posts_of_others() -> None:
     assert calls == [1]
 
 
-def test_e5_nothing_is_called_once_it_is_done() -> None:
+def test_e5_nothing_is_called_after_done() -> None:
     runner = StepRunner()
     runner.post(lambda: pytest.fail("called"))
     runner.run_until(lambda: True)

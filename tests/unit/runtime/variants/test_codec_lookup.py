@@ -60,12 +60,12 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
         codec_of_name("x" * 1000, VariantRegistry("variant"))
 
 
-def test_what_is_no_codec_is_an_error_that_names_the_plugin() -> None:
+def test_error_of_an_invalid_codec_names_the_plugin() -> None:
     with pytest.raises(PluginError, match=r"'Mine>Animal'.*'mine'"):
         codec_of_name("Mine>Animal", registry(Animal))
 
 
-def test_a_plugin_registers_a_codec_of_its_own() -> None:
+def test_plugin_registers_its_own_codec() -> None:
     plugin = types.ModuleType("zoo")
 
     @graphmill.hookimpl

@@ -211,7 +211,7 @@ def test_a_waiting_step_is_suspended_and_continues(graph: graphmill.Graph) -> No
         assert rebuild(driver.step.results()) == 4.0
 
 
-def test_a_cancelled_step_ends_with_what_it_waited_for(graph: graphmill.Graph) -> None:
+def test_cancelled_step_reports_its_waits(graph: graphmill.Graph) -> None:
     queue_graph(graph)
     with graphmill.Session(graph=graph) as session:
         driver = Driver()

@@ -38,7 +38,7 @@ def test_open_sessions_of_a_host_differ_in_name_or_version(host: graphmill.Host)
         assert session.run("y:0") == 1
 
 
-def test_refused_session_frees_what_it_took(host: graphmill.Host) -> None:
+def test_refused_session_frees_its_resources(host: graphmill.Host) -> None:
     with session_of(host, named(1)):
         before = len(host.sessions.snapshot())
         with pytest.raises(errors.InvalidArgumentError):

@@ -101,7 +101,7 @@ def test_s6_values_that_do_not_fit_are_refused(value: Any, dtype: str, words: st
         converted(value, dtype)
 
 
-def test_s6_a_symbolic_tensor_is_no_value() -> None:
+def test_s6_symbolic_tensor_is_not_a_value() -> None:
     tensor = Graph().constant(1.0)
     with pytest.raises(
         errors.InvalidArgumentError, match=r"is not an array: .*no value before a session"
@@ -194,7 +194,7 @@ def node(op: str, *inputs: str, **attrs: Any) -> Any:
     return graph_from_graph_def(message, OpRegistry()).node("n")
 
 
-def test_s6_the_graph_says_shapes_of_placeholders() -> None:
+def test_s6_graph_has_shapes_of_placeholders() -> None:
     placeholder = node("Placeholder", dtype="float32", shape=ShapeAttr((2, -1)))
     assert static_shape(placeholder, 0, 1395) == (2, -1)
     scalar = node("Placeholder", dtype="float32", shape=ShapeAttr(()))
@@ -211,7 +211,7 @@ def test_s6_output_shapes_attr_gives_feed_shapes() -> None:
 
 
 @pytest.mark.parametrize("shapes", [(3,), 3, b"text", (b"text",)])
-def test_s6_a_malformed_shape_attr_says_nothing(shapes: Any) -> None:
+def test_s6_malformed_shape_attr_is_ignored(shapes: Any) -> None:
     malformed = node("Identity", "c", T="float32", _output_shapes=shapes)
     assert static_shape(malformed, 0, 1395) is None
 

@@ -112,7 +112,7 @@ def test_jax_compiles_with_static_inputs_known():
 
 
 @pytest.mark.jax
-def test_jax_says_nothing_of_host_kernels_and_strings():
+def test_host_kernels_and_strings_are_not_applicable_on_jax():
     pytest.importorskip("jax")
 
     @kernel("Neg", host=True)

@@ -72,7 +72,7 @@ def test_query_that_writes_fails_and_changes_nothing(tmp_path: Path) -> None:
     assert path.read_bytes() == before
 
 
-def test_file_that_is_no_database_is_an_error(tmp_path: Path) -> None:
+def test_file_that_is_not_a_database_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "text"
     path.write_text("no database " * 100)
     with pytest.raises(errors.UnknownError, match="not a database"):

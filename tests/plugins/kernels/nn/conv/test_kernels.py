@@ -164,7 +164,7 @@ def test_narrow_floats_are_summed_in_float32(call: Callable[..., Any], dtype: st
     assert float(out.item()) == 4096
 
 
-def test_inputs_are_left_alone(call: Callable[..., Any]) -> None:
+def test_inputs_are_not_modified(call: Callable[..., Any]) -> None:
     for op, kernel in (
         ("Conv2D", normal(3, 3, 2, 2)),
         ("DepthwiseConv2dNative", normal(3, 3, 2, 1)),

@@ -79,7 +79,7 @@ def test_local_response_normalization(call: Callable[..., Any]) -> None:
         np.testing.assert_allclose(got[..., channel], x[..., channel] / norm, rtol=1e-5)
 
 
-def test_bias_goes_to_the_channels(call: Callable[..., Any]) -> None:
+def test_bias_is_added_to_the_channels(call: Callable[..., Any]) -> None:
     x = np.zeros((2, 3, 4), np.int32)
     bias = np.arange(3, dtype=np.int32)
     got = call("BiasAdd", x, bias, data_format="NCHW")

@@ -81,7 +81,7 @@ def test_pooling_with_window_one_is_identity(call: Callable[..., Any]) -> None:
     np.testing.assert_array_equal(call("MaxPool", x, **attrs), x)
 
 
-def test_inputs_are_left_alone(call: Callable[..., Any]) -> None:
+def test_inputs_are_not_modified(call: Callable[..., Any]) -> None:
     x = RNG.standard_normal((1, 4, 4, 2))
     x.flags.writeable = False
     attrs = {"ksize": [1, 2, 2, 1], "strides": [1, 1, 1, 1], "padding": "SAME"}

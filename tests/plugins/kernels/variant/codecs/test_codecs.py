@@ -157,7 +157,7 @@ def test_a_batch_of_ragged_tensors_is_read() -> None:
     assert (first.values.tolist(), second.values.tolist()) == ([1], [2, 3])
 
 
-def test_a_matrix_is_read_whatever_the_padding_of_its_metadata_is() -> None:
+def test_matrix_is_read_with_any_metadata_padding() -> None:
     found = read(
         b"t\n\x1btensorflow::CSRSparseMatrix\x12\x08\x01\t\xa8\xd6\x01\x00\x00\x00\x1a\x0c\x08\t\x12"
         b"\x04\x12\x02\x08\x02R\x02\x02\x02\x1a\x0c\x08\x03\x12\x04\x12\x02\x08\x02:\x02\x00\x02\x1a\r"
