@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphmill.errors import FailedPreconditionError, OpError
+from graphmill.errors import FailedPreconditionError, InvalidArgumentError, OpError
 from graphmill.spi import kernel
 from graphmill_plugins.kernels._support import namespace_of, shape_text
 from graphmill_plugins.kernels.functional._batch_rows import check_sizes, joined, row_count
 from graphmill_plugins.kernels.functional._batch_scheduler import Batch, Batcher, Rows
+from graphmill_plugins.kernels.functional._results import check_results
 from graphmill_plugins.kernels.state.value import node_key
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ class BatchFunction:
         self._allowed: tuple[int, ...] = tuple(construction.attr("allowed_batch_sizes"))
         self._splits: bool = construction.attr("enable_large_batch_splitting")
         self._function = construction.attr("f")
+        self._types = construction.attr("Tout")
         check_sizes(self._most, self._allowed, self._splits)
         largest = self._allowed[-1] if self._splits and self._allowed else self._most
         timeout = construction.attr("batch_timeout_micros") / 1e6
@@ -78,6 +80,8 @@ class BatchFunction:
 
         def called(results: Any = None, error: BaseException | None = None) -> None:
             batcher.ended()
+            if error is None:
+                error = _wrong_results(self._function.name, results, self._types)
             _hand_out(batch, padded, results or (), error)
 
         try:
@@ -89,6 +93,17 @@ class BatchFunction:
             ctx.functions.run_async(handle, [*inputs, *captured], ctx, called)
         except OpError as error:
             called(error=error)
+
+
+def _wrong_results(
+    name: str, results: Sequence[Value], types: Sequence[np.dtype[Any]]
+) -> InvalidArgumentError | None:
+    """Return the error for results that are not those of the node, or None."""
+    try:
+        check_results(name, results, types)
+    except InvalidArgumentError as error:
+        return error
+    return None
 
 
 def _parts(

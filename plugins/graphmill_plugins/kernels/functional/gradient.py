@@ -17,6 +17,7 @@ from graphmill.spi import kernel
 from graphmill.spi.passes import bind_node, effects_of
 from graphmill_plugins._jax import jax_module
 from graphmill_plugins.kernels.functional._body_evaluator import evaluator
+from graphmill_plugins.kernels.functional._results import check_results
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -30,7 +31,11 @@ _CALLS_BEFORE_COMPILATION = 3
 
 @kernel("SymbolicGradient", async_=True, waits=False)
 def symbolic_gradient(
-    ctx: OpKernelContext, inputs: list[Value], f: FuncAttr, done: Callable[..., None]
+    ctx: OpKernelContext,
+    inputs: list[Value],
+    f: FuncAttr,
+    Tout: Sequence[np.dtype[Any]],
+    done: Callable[..., None],
 ) -> None:
     """Return the gradients of `f`'s inputs, given its inputs and its outputs' gradients."""
     runtime = ctx.functions
@@ -44,7 +49,9 @@ def symbolic_gradient(
     differentiated = ctx.state.get("differentiated")
     if differentiated is None:
         differentiated = ctx.state["differentiated"] = _Differentiated(f, runtime)
-    done(differentiated(inputs))
+    gradients = differentiated(inputs)
+    check_results(f"the gradient of {f.name}", gradients, Tout)
+    done(gradients)
 
 
 class _Differentiated:

@@ -14,7 +14,7 @@ import numpy as np
 from graphmill import dtypes, errors
 from graphmill.spi import kernel
 from graphmill_plugins.kernels._device_copies import moved, to_device
-from graphmill_plugins.kernels._support import check_size
+from graphmill_plugins.kernels._support import check_size, scalar_int
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
@@ -160,7 +160,7 @@ def case(
     done: Done,
 ) -> None:
     """Call the function at `branch_index`; the last one for an index out of range."""
-    index = int(branch_index)
+    index = scalar_int("branch_index", branch_index)
     if not 0 <= index < len(branches):
         index = len(branches) - 1
     ctx.functions.run_async(function_handle(ctx, f"[{index}]", branches[index]), values, ctx, done)
@@ -210,7 +210,8 @@ def for_(
     done: Done,
 ) -> None:
     """Call `body(i, *values)` on its own outputs for i = start, start + delta, … to limit."""
-    first, last, step = int(start), int(limit), int(delta)
+    names = {"start": start, "limit": limit, "delta": delta}
+    first, last, step = (scalar_int(name, value) for name, value in names.items())
     if first < last and step <= 0:
         raise errors.InvalidArgumentError(
             f"If start < limit, delta must be > 0; got {first}, {last}, {step}"

@@ -58,6 +58,11 @@ class VariableKernel:
 def assign(ctx: OpKernelContext, ref: Ref, value: Value, validate_shape: bool) -> Ref:
     """Store `value`; with `validate_shape` its shape must be that of the variable."""
     del ctx
+    if value is None:
+        raise errors.FailedPreconditionError(
+            f"Attempting to use uninitialized value: the variable {ref.name!r} is assigned a "
+            "variable without a value"
+        )
     if validate_shape:
         current = ref.value
         expected = ref.shape if current is None else shape_of_value(current, ref.dtype)

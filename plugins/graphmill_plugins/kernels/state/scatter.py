@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphmill import errors
+from graphmill import dtypes, errors
 from graphmill.spi import KernelDef, KernelTable, kernel
 from graphmill.spi.kernels import writable
 from graphmill_plugins.kernels._support import namespace_of
@@ -283,12 +283,22 @@ for _operation in _AT_METHODS:
         ]
 
 
+def _check_dtype(params: Value, dtype: np.dtype[Any]) -> None:
+    """Raise an error for a node that gathers from a variable of another type."""
+    if params.dtype != dtype:
+        raise errors.InvalidArgumentError(
+            f"Trying to read variable with wrong dtype. Expected "
+            f"{dtypes.as_dtype(params.dtype).name} got {dtypes.as_dtype(dtype).name}"
+        )
+
+
 @kernel("ResourceGather", stateful=True, effects=("state",))
 def resource_gather(
-    ctx: OpKernelContext, resource: Value, indices: Value, batch_dims: int
+    ctx: OpKernelContext, resource: Value, indices: Value, batch_dims: int, dtype: np.dtype[Any]
 ) -> Value:
     """Return the rows of the variable at `indices`, within each of the leading batch axes."""
     params = variable_of(resource).value
+    _check_dtype(params, dtype)
     indices = np.asarray(indices)
     if params.ndim <= batch_dims:
         raise errors.InvalidArgumentError(
@@ -309,9 +319,12 @@ def resource_gather(
 
 
 @kernel("ResourceGatherNd", stateful=True, effects=("state",))
-def resource_gather_nd(ctx: OpKernelContext, resource: Value, indices: Value) -> Value:
+def resource_gather_nd(
+    ctx: OpKernelContext, resource: Value, indices: Value, dtype: np.dtype[Any]
+) -> Value:
     """Return the slices of the variable that the vectors along the last axis point to."""
     params, vectors = initialized(variable_of(resource)), np.asarray(indices)
+    _check_dtype(params, dtype)
     vectors_by_axis = _split_nd(vectors, params.shape)
     if not params.size and math.prod(vectors.shape[:-1]):
         raise errors.InvalidArgumentError(
