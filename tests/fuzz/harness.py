@@ -6,8 +6,8 @@
 
 Atheris has to instrument graphmill while it is imported, so it runs in a new interpreter that
 starts with this module. The result of an input is a value or an `OpError`. Every other exception is
-a finding, and so are an `InternalError` and an input that takes long. Findings are written to
-`corpus/NAME`, and the run goes on.
+a finding, and so are an `InternalError`, and an input that takes long or much memory. Findings are
+written to `corpus/NAME`, and the run goes on.
 """
 
 from __future__ import annotations
@@ -27,12 +27,21 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from types import ModuleType
 
+try:
+    import resource
+except ImportError:  # Windows has no such module
+    resource = None  # type: ignore[assignment]
+
 HERE = Path(__file__).parent
 CORPUS = HERE / "corpus"
 INPUTS = HERE.parents[1] / "build" / "fuzz"
 """Where atheris keeps the inputs of each target that reach new code, for its next run."""
 SLOW_S = 10.0
 """An input of at most `MAX_INPUT_BYTES` that takes more processor time is a find, too."""
+LARGE_MB = 1024
+"""An input that makes the process grow by more is a find, too."""
+ADDRESS_SPACE_MB = 16 * 1024
+"""More fails as if the machine had no more memory, before the system ends another process."""
 HANG_S = 60
 """Atheris ends the process after an input that takes so long."""
 MAX_INPUT_BYTES = 1 << 14
@@ -163,6 +172,7 @@ def main(target: ModuleType | Any) -> None:
     parser.add_argument("--runs", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
+    limit_address_space()
     findings = Findings(target.fuzz, name, str(options.seed))
     for data in inputs_of(target, name, options.runs, options.seed):
         findings.try_input(data)
@@ -241,8 +251,8 @@ def load_module(name: str) -> ModuleType:
 
 
 def fault_of(fuzz: Callable[[bytes], None], data: bytes) -> str:
-    """Return the place of an untyped error, or a note that the input was slow; "" for neither."""
-    begin = time.process_time()
+    """Return the place of an untyped error, or a note on time or memory; "" for neither."""
+    begin, size = time.process_time(), peak_mb()
     try:
         fuzz(data)
     except Exception as error:  # noqa: BLE001 - any exception is a find
@@ -252,7 +262,25 @@ def fault_of(fuzz: Callable[[bytes], None], data: bytes) -> str:
         frame = traceback.extract_tb(origin.__traceback__)[-1]
         return f"{type(origin).__name__} at {frame.filename}:{frame.lineno}: {error!s:.200}"
     seconds = time.process_time() - begin
-    return f"took {seconds:.0f} s" if seconds > SLOW_S else ""
+    if seconds > SLOW_S:
+        return f"took {seconds:.0f} s"
+    growth = peak_mb() - size
+    return f"took {growth} MB" if growth > LARGE_MB else ""
+
+
+def peak_mb() -> int:
+    """Return how much memory the process has had in use at most; 0 if the system does not say."""
+    if resource is None:
+        return 0
+    unit = 1 if sys.platform == "darwin" else 1024
+    return int(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss) * unit >> 20
+
+
+def limit_address_space() -> None:
+    """Let allocations fail that would use up the memory of the machine."""
+    if resource is not None:
+        limit = ADDRESS_SPACE_MB << 20
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
 
 if __name__ == "__main__":
