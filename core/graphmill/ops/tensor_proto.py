@@ -248,6 +248,11 @@ def _fill(values: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
         return values[:size].reshape(shape)
     if values.size == 1 and size * values.itemsize > _MAX_FILLED_BYTES:
         return np.broadcast_to(values[0], shape)
+    nbytes = size * values.itemsize
+    if nbytes > _MAX_FILLED_BYTES:
+        from graphmill.memory_budget import request_memory  # few constants are so large
+
+        request_memory(nbytes, f"a constant of shape {list(shape)} repeats its last value")
     try:
         filled = np.empty(size, values.dtype)
     except (MemoryError, ValueError):

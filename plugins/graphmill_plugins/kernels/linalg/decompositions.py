@@ -17,7 +17,7 @@ from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
 from graphmill.spi.process import warnings_ignored
-from graphmill_plugins.kernels._support import is_numpy, shape_text
+from graphmill_plugins.kernels._support import check_size, is_numpy, shape_text
 from graphmill_plugins.kernels.linalg._lapack import lapack
 from graphmill_plugins.kernels.linalg.solve import BLAS_TYPES, adjoint_of, check_square
 
@@ -75,11 +75,20 @@ def cholesky_grad(xp: ArrayNamespace, factor: Value, grad: Value) -> Value:
     return (inner + adjoint_of(xp, inner)) / 2
 
 
+def _check_full(x: Value, axes: tuple[int, ...]) -> None:
+    """Check that square factors, as large as these axes of `x`, can be allocated."""
+    for axis in axes:
+        size = x.shape[axis]
+        check_size((*x.shape[:-2], size, size), "a factor", itemsize=x.dtype.itemsize)
+
+
 @kernel("Qr", types={"T": (dtypes.float16, *BLAS_TYPES)}, expensive=True)
 def qr(xp: ArrayNamespace, x: Value, *, full_matrices: bool) -> tuple[Value, Value]:
     """Factor matrices into orthonormal columns and upper triangles."""
     if x.ndim < 2:
         raise InvalidArgumentError(f"Input must be a matrix, got shape {shape_text(x.shape)}")
+    if full_matrices:
+        _check_full(x, axes=(-2,))
     wide = x.astype(np.float32) if x.dtype == np.float16 else x
     q, r = lapack(xp).qr(wide, mode="complete" if full_matrices else "reduced")
     return q.astype(x.dtype), r.astype(x.dtype)
@@ -98,6 +107,8 @@ def svd(
     if not compute_uv:
         values = lapack(xp).svd(x, compute_uv=False)
         return xp.where(finite[..., 0], values, np.nan).astype(T), xp.zeros((), T), xp.zeros((), T)
+    if full_matrices:
+        _check_full(x, axes=(-2, -1))
     u, values, right = lapack(xp).svd(x, full_matrices=full_matrices)
     values = xp.where(finite[..., 0], values, np.nan)
     left, right = (xp.where(finite, v, np.nan).astype(T) for v in (u, adjoint_of(xp, right)))

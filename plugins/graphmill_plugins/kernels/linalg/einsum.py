@@ -16,7 +16,7 @@ import numpy as np
 
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
-from graphmill_plugins.kernels._support import is_narrow, is_numpy, shape_text
+from graphmill_plugins.kernels._support import check_size, is_narrow, is_numpy, shape_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -132,7 +132,7 @@ def einsum(
 ) -> Callable[[list[Value]], Value]:
     """Contract one or two tensors as `equation` says; narrow floats are multiplied in float32."""
     operands, output = _parse(equation, N)
-    prepare = functools.partial(_prepare, xp, operands, output)
+    prepare = functools.partial(_prepare, xp, operands, output, T.itemsize)
     prepared = functools.lru_cache(maxsize=8)(prepare)  # models have few shapes
     if not is_narrow(T):
         return lambda inputs: prepared(tuple(value.shape for value in inputs))(*inputs)
@@ -145,12 +145,21 @@ def einsum(
 
 
 def _prepare(
-    xp: ArrayNamespace, operands: tuple[Labels, ...], output: Labels, shapes: Shapes
+    xp: ArrayNamespace,
+    operands: tuple[Labels, ...],
+    output: Labels,
+    itemsize: int,
+    shapes: Shapes,
 ) -> Callable[..., Value]:
-    """Return the function that computes the einsum for operands of these shapes."""
+    """Return the function that computes the einsum for operands of these shapes.
+
+    Raises:
+        ResourceExhaustedError: the result is larger than the memory budget.
+    """
     plan = _plan(operands, output, tuple(map(len, shapes)))
     sizes = _check_sizes(plan, shapes)
     unique = tuple(dict.fromkeys(plan.output))
+    check_size([sizes[label] for label in plan.output], itemsize=itemsize)
     if is_numpy(xp):
         contract = _numpy_contraction(plan.operands, unique, shapes)
     else:

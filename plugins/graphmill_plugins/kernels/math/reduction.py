@@ -15,6 +15,7 @@ import numpy as np
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import KernelDef, KernelTable, kernel
 from graphmill_plugins.kernels._support import (
+    check_size,
     checked_axis,
     is_narrow,
     is_numpy,
@@ -34,12 +35,21 @@ if TYPE_CHECKING:
 _STATIC = ("reduction_indices",)
 
 
-def _axes(indices: Value, rank: int) -> tuple[int, ...]:
+def _axes(x: Value, indices: Value) -> tuple[int, ...]:
     """Return the axes to reduce as a tuple without repetitions.
 
     Raises:
         InvalidArgumentError: an axis is out of range or repeated.
+        ResourceExhaustedError: the result of an empty array is larger than the memory budget.
     """
+    axes = _checked_axes(indices, x.ndim)
+    if not x.size:  # only then can the result be larger than `x`
+        kept = [size for axis, size in enumerate(x.shape) if axis not in axes]
+        check_size(kept, itemsize=x.dtype.itemsize)
+    return axes
+
+
+def _checked_axes(indices: Value, rank: int) -> tuple[int, ...]:
     # Like TensorFlow's kernels, accept a matrix of axes.
     axes = indices.tolist() if indices.ndim < 2 else indices.reshape(-1).tolist()
     if type(axes) is int:
@@ -95,7 +105,7 @@ def _numpy_sum(ufunc: np.ufunc) -> Callable[..., Reduction]:
         if accumulator is T:
 
             def wide(x: Value, indices: Value) -> Value:
-                axes = _axes(indices, x.ndim)
+                axes = _axes(x, indices)
                 if are_short(x) and axes == (x.ndim - 1,):
                     return reduced(ufunc, x, T, keep_dims=keep_dims)
                 return reduce(x, axes, T, None, keep_dims)
@@ -103,7 +113,7 @@ def _numpy_sum(ufunc: np.ufunc) -> Callable[..., Reduction]:
             return wide
 
         def narrow(x: Value, indices: Value) -> Value:
-            return reduce(x, _axes(indices, x.ndim), accumulator, None, keep_dims).astype(T)
+            return reduce(x, _axes(x, indices), accumulator, None, keep_dims).astype(T)
 
         return narrow
 
@@ -123,7 +133,7 @@ def _numpy_product(_xp: ArrayNamespace, T: np.dtype[Any], keep_dims: bool) -> Re
     def product(x: Value, indices: Value) -> Value:
         if x.size < _MIN_LANE_ELEMENTS:
             return plain(x, indices)
-        axes = _axes(indices, x.ndim)
+        axes = _axes(x, indices)
         if are_short(x) and axes == (x.ndim - 1,):
             return reduced(np.multiply, x, T, keep_dims=keep_dims)
         if not axes or not x.flags.c_contiguous or set(axes) != set(range(min(axes), x.ndim)):
@@ -158,7 +168,7 @@ def _products_of_rows(rows: Value) -> Value:
 def _numpy_logic(ufunc: np.ufunc) -> Callable[..., Reduction]:
     def make(_xp: ArrayNamespace, keep_dims: bool) -> Reduction:
         reduce: Any = ufunc.reduce
-        return lambda x, indices: reduce(x, _axes(indices, x.ndim), None, None, keep_dims)
+        return lambda x, indices: reduce(x, _axes(x, indices), None, None, keep_dims)
 
     return make
 
@@ -169,7 +179,7 @@ def _numpy_extreme(ufunc: np.ufunc, empty_value: EmptyValue) -> Callable[..., Re
         start = empty_value(T)
 
         def extreme(x: Value, indices: Value) -> Value:
-            axes = _axes(indices, x.ndim)
+            axes = _axes(x, indices)
             if are_short(x) and axes == (x.ndim - 1,):
                 return reduced(ufunc, x, None, keep_dims=keep_dims)
             if x.size:
@@ -187,7 +197,7 @@ def _numpy_mean(_xp: ArrayNamespace, T: np.dtype[Any], keep_dims: bool) -> Reduc
     divide = _integer_quotient if T.kind in "iu" else operator.truediv
 
     def mean(x: Value, indices: Value) -> Value:
-        axes = _axes(indices, x.ndim)
+        axes = _axes(x, indices)
         if are_short(x) and axes == (x.ndim - 1,):
             total = reduced(np.add, x, accumulator, keep_dims=keep_dims)
         else:
@@ -226,7 +236,7 @@ def sum_(
     xp: ArrayNamespace, x: Value, indices: Value, *, T: np.dtype[Any], keep_dims: bool
 ) -> Value:
     """Add over axes; narrow floats are added in float32."""
-    axes = _axes(indices, x.ndim)
+    axes = _axes(x, indices)
     return xp.sum(x, axis=axes, dtype=_accumulator(T), keepdims=keep_dims).astype(T)
 
 
@@ -235,7 +245,7 @@ def prod(
     xp: ArrayNamespace, x: Value, indices: Value, *, T: np.dtype[Any], keep_dims: bool
 ) -> Value:
     """Multiply over axes; narrow floats are multiplied in float32."""
-    axes = _axes(indices, x.ndim)
+    axes = _axes(x, indices)
     return xp.prod(x, axis=axes, dtype=_accumulator(T), keepdims=keep_dims).astype(T)
 
 
@@ -244,7 +254,7 @@ def max_(
     xp: ArrayNamespace, x: Value, indices: Value, *, T: np.dtype[Any], keep_dims: bool
 ) -> Value:
     """Take the maximum over axes; if empty, minus infinity or the smallest integer."""
-    return xp.max(x, axis=_axes(indices, x.ndim), keepdims=keep_dims, initial=lowest(T))
+    return xp.max(x, axis=_axes(x, indices), keepdims=keep_dims, initial=lowest(T))
 
 
 @kernel("Min", static=_STATIC)
@@ -252,19 +262,19 @@ def min_(
     xp: ArrayNamespace, x: Value, indices: Value, *, T: np.dtype[Any], keep_dims: bool
 ) -> Value:
     """Take the minimum over axes; if empty, infinity or the largest integer."""
-    return xp.min(x, axis=_axes(indices, x.ndim), keepdims=keep_dims, initial=highest(T))
+    return xp.min(x, axis=_axes(x, indices), keepdims=keep_dims, initial=highest(T))
 
 
 @kernel("All", static=_STATIC)
 def all_(xp: ArrayNamespace, x: Value, indices: Value, *, keep_dims: bool) -> Value:
     """Return whether all elements over axes are true; true if there are none."""
-    return xp.all(x, axis=_axes(indices, x.ndim), keepdims=keep_dims)
+    return xp.all(x, axis=_axes(x, indices), keepdims=keep_dims)
 
 
 @kernel("Any", static=_STATIC)
 def any_(xp: ArrayNamespace, x: Value, indices: Value, *, keep_dims: bool) -> Value:
     """Return whether any element over axes is true; false if there are none."""
-    return xp.any(x, axis=_axes(indices, x.ndim), keepdims=keep_dims)
+    return xp.any(x, axis=_axes(x, indices), keepdims=keep_dims)
 
 
 @kernel("Mean", static=_STATIC)
@@ -272,7 +282,7 @@ def mean(
     xp: ArrayNamespace, x: Value, indices: Value, *, T: np.dtype[Any], keep_dims: bool
 ) -> Value:
     """Average over axes; integers are added in 64 bits and the quotient is truncated."""
-    accumulator, axes = _mean_accumulator(T), _axes(indices, x.ndim)
+    accumulator, axes = _mean_accumulator(T), _axes(x, indices)
     total = xp.sum(x, axis=axes, dtype=accumulator, keepdims=keep_dims)
     divisor = accumulator.type(_divisor(x.shape, axes, T))
     if T.kind in "iu":
@@ -285,7 +295,7 @@ def euclidean_norm(
     xp: ArrayNamespace, x: Value, indices: Value, *, T: np.dtype[Any], keep_dims: bool
 ) -> Value:
     """Take the square root of the sum of squared magnitudes over axes."""
-    axes, accumulator = _axes(indices, x.ndim), _accumulator(T)
+    axes, accumulator = _axes(x, indices), _accumulator(T)
     wide = x.astype(accumulator)
     squares = wide * xp.conj(wide) if T.kind == "c" else wide * wide
     total = xp.sum(squares, axis=axes, dtype=accumulator, keepdims=keep_dims)

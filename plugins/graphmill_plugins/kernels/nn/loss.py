@@ -12,7 +12,7 @@ import numpy as np
 
 from graphmill import dtypes, errors
 from graphmill.spi import kernel
-from graphmill_plugins.kernels._support import is_numpy, scalar_int, widen
+from graphmill_plugins.kernels._support import check_size, is_numpy, scalar_int, widen
 from graphmill_plugins.kernels.small_axis import are_short, log_softmax
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ def softmax_cross_entropy(
             f"2-dimensional; got {list(features.shape)} and {list(labels.shape)}"
         )
     dtype, wide = features.dtype, widen(features.dtype)
+    check_size(shape, itemsize=wide.itemsize)
     if 0 in shape:
         return xp.zeros(shape[:1], dtype), xp.zeros(shape, dtype)
     features = xp.broadcast_to(features, shape).astype(wide)

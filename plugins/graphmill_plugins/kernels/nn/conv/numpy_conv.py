@@ -203,9 +203,11 @@ def depthwise(x: Array, kernel: Array, rows: Axis, cols: Axis) -> Array:
     multiplier = kernel.shape[3]
     weights = kernel.reshape(rows.kernel, cols.kernel, -1)
     x = pad_image(x, rows, cols)
-    if multiplier != 1:
-        x = np.repeat(x, multiplier, axis=3)
     channels = weights.shape[2]
+    check_size((x.shape[0], rows.out, cols.out, channels), itemsize=x.itemsize)
+    if multiplier != 1:
+        check_size((*x.shape[:3], channels), "the repeated input", itemsize=x.itemsize)
+        x = np.repeat(x, multiplier, axis=3)
     out: Array = np.empty((x.shape[0], rows.out, cols.out, channels), x.dtype)
     if out.size == 0 or weights.size == 0:
         out.fill(0)

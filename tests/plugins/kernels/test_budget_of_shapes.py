@@ -1,0 +1,65 @@
+"""Kernels ask the default memory budget for results whose size only shapes decide."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import graphmill
+from graphmill import errors, memory_budget, ops
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+LIMIT = 8 << 20
+SIZE = 2_000  # a matrix of so many rows and columns of float32 has twice the bytes of the limit
+COLUMN = np.ones((SIZE, 1), np.float32)
+IMAGE = np.ones((1, 1, SIZE, 1), np.float32)
+RESULTS: dict[str, Callable[[Any], Any]] = {
+    "Einsum": lambda x: ops.linalg.einsum([x, x], equation="ab,cd->ac"),
+    "MatMul": lambda x: ops.math.mat_mul(x, x, transpose_b=True),
+    "Svd": lambda x: ops.linalg.svd(x, full_matrices=True)[1],
+    "Qr": lambda x: ops.linalg.qr(x, full_matrices=True)[0],
+    "DepthwiseConv2dNative": lambda x: ops.nn.depthwise_conv2d_native(
+        ops.array.reshape(x, IMAGE.shape),
+        ops.array.reshape(x, [1, 1, 1, SIZE]),
+        strides=[1, 1, 1, 1],
+        padding="VALID",
+    ),
+    "SoftmaxCrossEntropyWithLogits": lambda x: ops.nn.softmax_cross_entropy_with_logits(
+        x, ops.array.reshape(x, [1, SIZE])
+    )[1],
+}
+
+
+def run(make: Callable[[Any], Any], x: Any) -> Any:
+    graph = graphmill.Graph()
+    with graph.as_default():
+        fed = graph.placeholder("float32", name="x")
+        y = make(fed)
+    with graphmill.Session(graph=graph, config={"graphmill": {"jit": "off"}}) as session:
+        return session.run(y, {fed: x})
+
+
+@pytest.fixture
+def limited(monkeypatch: Any) -> None:
+    monkeypatch.setattr(memory_budget, "default_limit", lambda: LIMIT)
+
+
+@pytest.mark.usefixtures("limited")
+@pytest.mark.parametrize("op", RESULTS)
+def test_result_beyond_the_default_budget_is_refused(op: str) -> None:
+    with pytest.raises(errors.ResourceExhaustedError, match=f"the limit is {LIMIT}") as caught:
+        run(RESULTS[op], COLUMN)
+    assert caught.value.op_type == op
+
+
+@pytest.mark.usefixtures("limited")
+@pytest.mark.parametrize("reduce", [ops.math.sum, ops.math.mean, ops.math.max, ops.math.prod])
+def test_sum_over_an_empty_axis_is_refused(reduce: Any) -> None:
+    empty = np.zeros((0, SIZE * SIZE), np.float32)
+    assert run(lambda x: reduce(x, [1]), empty).shape == (0,)
+    with pytest.raises(errors.ResourceExhaustedError, match="16000000 bytes are requested"):
+        run(lambda x: reduce(x, [0]), empty)
