@@ -56,16 +56,11 @@ def bind_node(
     )
     if not policy.memory_limit:
         return bind(choice.definition, construction, choice.owner)
-    from graphmill.lowering.output_budget import asking_for_outputs  # few sessions set a limit
+    from graphmill.lowering.output_budget import with_budget  # few sessions set a limit
     from graphmill.memory_budget import with_memory_limit
 
     limit = policy.memory_limit
     limited = with_memory_limit(limit, bind)  # a kernel may allocate when it is made, too
     kernel: OpKernel = limited(choice.definition, construction, choice.owner)
-    kernel.compute = asking_for_outputs(
-        node,
-        with_memory_limit(limit, kernel.compute),
-        limit,
-        num_leading=int(choice.definition.stateful),
-    )
+    kernel.compute = with_budget(node, choice.definition, kernel.compute, limit)
     return kernel

@@ -12,45 +12,56 @@ from typing import TYPE_CHECKING, Any, Final
 
 from graphmill.errors import OpError
 from graphmill.memory_budget import request_memory, with_memory_limit
+from graphmill.ops.inference.output_bounds import OutputBound, output_bound
 from graphmill.ops.inference.shape_inference import ShapeContext, infer_shapes, shape_function
 from graphmill.ops.inference.tensor_shape import UNKNOWN_SHAPE, TensorShape
-from graphmill.ops.shapes import _common as common
-from graphmill.ops.shapes import math as math_shapes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from graphmill.graph.node import Node
+    from graphmill.runtime.kernels.kernel import KernelDef
 
-_NEVER_LARGER: Final = frozenset((common.unchanged, common.each_unchanged, common.all_equal))
-"""Shape functions whose outputs have no more elements than an input."""
-_AT_MOST_PRODUCT: Final = frozenset(
-    (common.broadcast, math_shapes.compared, math_shapes.mat_mul, math_shapes.batch_mat_mul)
-)
-"""Shape functions of two inputs whose output has at most the product of their numbers of elements,
-unless that is zero."""
 _MAX_UNCHECKED_BYTES: Final = 1 << 20
 """Outputs of so many bytes are always granted."""
 _MAX_GRANTS: Final = 256
 """How many sets of input shapes a node remembers."""
 
 
-def asking_for_outputs(
-    node: Node, compute: Callable[..., Any], limit: int, *, num_leading: int
+def with_budget(
+    node: Node, definition: KernelDef, compute: Callable[..., Any], limit: int
 ) -> Callable[..., Any]:
-    """Return a kernel's call that first asks the memory budget for the node's outputs.
+    """Return a kernel's call within a memory budget, which is asked for the outputs first.
 
-    It returns `compute` itself if no output can be larger than the inputs.
+    It returns `compute` itself for a kernel that passes values on, and for one whose outputs are
+    numbers and no larger than its inputs: what it still asks for, it asks of the step's budget.
 
     Args:
         node: the node.
-        compute: the call of its kernel.
+        definition: its kernel.
+        compute: the call of the kernel.
         limit: the memory budget in bytes.
-        num_leading: how many arguments come before the node's inputs.
     """
-    outputs = _Outputs.of(node)
-    if outputs is None:
+    if definition.forwards:
         return compute
+    outputs = _Outputs.of(node)
+    bound = None if outputs is None else outputs.bound
+    if bound is None or definition.stateful or not _gives_numbers(node):
+        compute = with_memory_limit(limit, compute)
+    if outputs is None or bound is OutputBound.INPUT:
+        return compute
+    return _asking(compute, outputs, limit, num_leading=int(definition.stateful))
+
+
+def _gives_numbers(node: Node) -> bool:
+    """Return whether all elements of a node's outputs have a fixed size."""
+    return not any(dtype.as_numpy_dtype.hasobject for dtype in node.output_types)
+
+
+def _asking(
+    compute: Callable[..., Any], outputs: _Outputs, limit: int, *, num_leading: int
+) -> Callable[..., Any]:
+    """Return a kernel's call that first asks the memory budget for the node's outputs."""
     granted: set[tuple[Any, ...]] = set()
 
     def asking(*args: Any, **keywords: Any) -> Any:
@@ -66,7 +77,7 @@ def asking_for_outputs(
             granted.add(shapes)
         return compute(*args, **keywords)
 
-    if num_leading or not outputs.is_at_most_product:
+    if num_leading or outputs.bound is not OutputBound.PRODUCT:
         return asking
     most = limit // outputs.itemsize
 
@@ -83,8 +94,7 @@ class _Outputs:
 
     Attributes:
         itemsize: the bytes of an element; the most, if the outputs differ.
-        is_at_most_product: whether there are two inputs, and one output with at most as many
-            elements as the product of their numbers of elements.
+        bound: how many elements the outputs have at most, and as bytes not more; None if unknown.
     """
 
     def __init__(
@@ -94,20 +104,17 @@ class _Outputs:
         self._function = function
         self._itemsizes = itemsizes
         self.itemsize = max(itemsizes)
-        self.is_at_most_product = function in _AT_MOST_PRODUCT and len(node.inputs) == 2
+        self.bound = _bound(node, function, self.itemsize)
 
     @classmethod
     def of(cls, node: Node) -> _Outputs | None:
-        """Return the outputs of a node; None if they are not larger than its inputs, or unknown."""
+        """Return the outputs of a node; None if nothing is known of them before they are there."""
         op_def = node.op_def
         function = shape_function(op_def)
-        if function is None:
+        if function is None or not node.input_types:
             return None
-        itemsizes = [one.as_numpy_dtype.itemsize for one in op_def.output_types(node.attrs)]
-        inputs = [one.as_numpy_dtype.itemsize for one in op_def.input_types(node.attrs)]
-        if function in _NEVER_LARGER and max(itemsizes, default=0) <= min(inputs, default=0):
-            return None
-        return cls(node, function, itemsizes) if any(itemsizes) and inputs else None
+        itemsizes = [one.as_numpy_dtype.itemsize for one in node.output_types]
+        return cls(node, function, itemsizes) if any(itemsizes) else None
 
     def request(self, shapes: tuple[Any, ...]) -> None:
         """Ask the memory budget for each output.
@@ -132,6 +139,17 @@ class _Outputs:
         with suppress(OpError):  # the kernel reports shapes that do not fit
             return infer_shapes(context, self._function)
         return (UNKNOWN_SHAPE,) * len(self._itemsizes)
+
+
+def _bound(
+    node: Node, function: Callable[[ShapeContext], Any], itemsize: int
+) -> OutputBound | None:
+    """Return the bound of a node's outputs in elements that the sizes of the elements keep."""
+    bound = output_bound(function)
+    if bound is OutputBound.INPUT:
+        smallest = min(one.as_numpy_dtype.itemsize for one in node.input_types)
+        return bound if itemsize <= smallest else None
+    return bound if len(node.input_types) == 2 else None
 
 
 class _ShapesAlone:

@@ -63,6 +63,8 @@ if TYPE_CHECKING:
     from graphmill.ops.definition.op_traits import Randomness as Randomness
     from graphmill.ops.definition.op_traits import ResourceUse as ResourceUse
     from graphmill.ops.definition.op_traits import Source as Source
+    from graphmill.ops.inference.output_bounds import OutputBound as OutputBound
+    from graphmill.ops.inference.output_bounds import bounded_by as bounded_by
     from graphmill.ops.inference.shape_inference import ShapeContext as ShapeContext
     from graphmill.ops.inference.tensor_shape import TensorShape as TensorShape
     from graphmill.ops.inference.value_inference import ValueContext as ValueContext
@@ -158,6 +160,7 @@ else:
                 "EFFECTS Arithmetic Boundary CallKind ControlFlow FunctionCall HalfPrecision "
                 "OpTraits Randomness ResourceUse Source"
             ),
+            "graphmill.ops.inference.output_bounds": "OutputBound bounded_by",
             "graphmill.ops.inference.shape_inference": "ShapeContext",
             "graphmill.ops.inference.tensor_shape": "TensorShape",
             "graphmill.ops.inference.value_inference": "ValueContext",

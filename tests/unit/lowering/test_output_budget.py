@@ -10,6 +10,7 @@ import pytest
 import graphmill
 from graphmill import errors, ops
 from graphmill.lowering import output_budget
+from graphmill.runtime.kernels.kernel import KernelDef
 
 if TYPE_CHECKING:
     from graphmill.graph.node import Node
@@ -25,8 +26,10 @@ def node_of(tensor: Any) -> Node:
     return tensor.op
 
 
-def asking(node: Node, num_leading: int = 0) -> Any:
-    return output_budget.asking_for_outputs(node, returned, LIMIT, num_leading=num_leading)
+def asking(node: Node, **declared: Any) -> Any:
+    return output_budget.with_budget(
+        node, KernelDef((node.op,), returned, **declared), returned, LIMIT
+    )
 
 
 @pytest.fixture
@@ -41,9 +44,26 @@ def test_op_that_keeps_the_shape_is_never_asked(x: Any) -> None:
     assert asking(node_of(ops.math.add_n([x, x]))) is returned
 
 
-def test_op_without_inputs_or_shape_function_is_never_asked(x: Any) -> None:
-    assert asking(node_of(x)) is returned
-    assert asking(node_of(ops.data_flow.dynamic_partition(x, 0, num_partitions=1)[0])) is returned
+def test_op_that_takes_parts_of_its_input_is_never_asked(x: Any) -> None:
+    for y in (x[1:], ops.array.reshape(x, [-1]), ops.math.sum(x, [0]), ops.math.cumsum(x, 0)):
+        assert asking(node_of(y)) is returned
+
+
+def test_op_without_inputs_or_shape_function_is_limited_and_not_asked(x: Any) -> None:
+    for y in (x, ops.data_flow.dynamic_partition(x, 0, num_partitions=1)[0]):
+        assert asking(node_of(y)).__wrapped__ is returned
+
+
+def test_kernel_whose_outputs_have_elements_of_any_size_is_limited() -> None:
+    graph = graphmill.Graph()
+    with graph.as_default():
+        text = graph.placeholder("string", [], name="text")
+        lower = ops.string.string_lower(text)
+    assert asking(node_of(lower)).__wrapped__ is returned
+
+
+def test_kernel_that_passes_values_on_is_not_limited(x: Any) -> None:
+    assert asking(node_of(ops.array.identity(x)), forwards=True) is returned
 
 
 def test_wider_elements_are_asked(x: Any) -> None:
@@ -80,7 +100,7 @@ def test_shapes_that_do_not_fit_are_left_to_the_kernel(x: Any) -> None:
 
 
 def test_leading_arguments_are_no_inputs(x: Any) -> None:
-    add = asking(node_of(x + x), num_leading=1)
+    add = asking(node_of(x + x), stateful=True)
     assert add(object(), np.ones(3, np.float32), np.ones(1, np.float32)) == 3
 
 

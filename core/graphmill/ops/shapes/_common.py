@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from graphmill.errors import InvalidArgumentError
+from graphmill.ops.inference.output_bounds import OutputBound, bounded_by
 from graphmill.ops.inference.tensor_shape import SCALAR, UNKNOWN_SHAPE, TensorShape
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ def table(*rows: tuple[str, ShapeFunction]) -> dict[str, ShapeFunction]:
     return {name: function for names, function in rows for name in names.split()}
 
 
+@bounded_by(OutputBound.INPUT)
 def unchanged(op: ShapeContext) -> TensorShape:
     """Return the shape of the first input."""
     return op.inputs[0]
@@ -26,15 +28,17 @@ def unchanged(op: ShapeContext) -> TensorShape:
 
 def like_input(index: int) -> ShapeFunction:
     """Return the shape function of ops whose output has the shape of an input."""
-    return lambda op: op.inputs[index]
+    return bounded_by(OutputBound.INPUT)(lambda op: op.inputs[index])
 
 
+@bounded_by(OutputBound.INPUT)
 def each_unchanged(op: ShapeContext) -> Any:
     """Return for each output the shape of the input with the same index."""
     shapes = list(op.inputs[: op.num_outputs])
     return shapes[0] if op.num_outputs == 1 else shapes
 
 
+@bounded_by(OutputBound.INPUT)
 def all_equal(op: ShapeContext) -> TensorShape:
     """Return the common shape of all inputs."""
     merged = UNKNOWN_SHAPE
@@ -43,6 +47,7 @@ def all_equal(op: ShapeContext) -> TensorShape:
     return merged
 
 
+@bounded_by(OutputBound.PRODUCT)
 def broadcast(op: ShapeContext) -> TensorShape:
     """Return the broadcast shape of all inputs."""
     shape, *others = op.inputs
@@ -51,6 +56,7 @@ def broadcast(op: ShapeContext) -> TensorShape:
     return shape
 
 
+@bounded_by(OutputBound.INPUT)
 def scalars(op: ShapeContext) -> Any:
     """Return the shape of a scalar for each output."""
     return SCALAR if op.num_outputs == 1 else [SCALAR] * op.num_outputs

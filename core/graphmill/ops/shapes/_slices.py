@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from graphmill.errors import InvalidArgumentError
+from graphmill.ops.inference.output_bounds import OutputBound, bounded_by
 from graphmill.ops.inference.tensor_shape import UNKNOWN_SHAPE, TensorShape, merged_size
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ class _Spec:
     is_index: bool
 
 
+@bounded_by(OutputBound.INPUT)
 def strided_slice(op: ShapeContext) -> TensorShape:
     """Return the shape of `StridedSlice`, NumPy's `x[a:b:c, None, ..., i]`."""
     shape = op.inputs[0]

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from graphmill.errors import InvalidArgumentError
+from graphmill.ops.inference.output_bounds import OutputBound, bounded_by
 from graphmill.ops.inference.tensor_shape import UNKNOWN_SHAPE, TensorShape, merged_size
 from graphmill.ops.shapes import _common as common
 from graphmill.ops.shapes._slices import strided_slice
@@ -54,11 +55,13 @@ def filled(op: ShapeContext) -> TensorShape:
     return op.value_as_shape("dims") if op.inputs[0].rank == 1 else UNKNOWN_SHAPE
 
 
+@bounded_by(OutputBound.INPUT)
 def ensured(op: ShapeContext) -> TensorShape:
     """Return the shape of `EnsureShape`."""
     return op.inputs[0].merge_with(op.get_attr("shape"))
 
 
+@bounded_by(OutputBound.INPUT)
 def reshaped(op: ShapeContext) -> TensorShape:
     """Return the shape of `Reshape`; a size of -1 is computed if the others are static."""
     requested = op.partial_value("shape")
@@ -83,6 +86,7 @@ def reshaped(op: ShapeContext) -> TensorShape:
     return TensorShape(sizes)
 
 
+@bounded_by(OutputBound.INPUT)
 def expanded(op: ShapeContext) -> TensorShape:
     """Return the shape of `ExpandDims`."""
     shape, axis = op.inputs[0], common.integer(op, "dim")
@@ -94,6 +98,7 @@ def expanded(op: ShapeContext) -> TensorShape:
     return shape.with_new_axis(common.axis_in(axis, rank), 1)
 
 
+@bounded_by(OutputBound.INPUT)
 def squeezed(op: ShapeContext) -> TensorShape:
     """Return the shape of `Squeeze`."""
     shape = op.inputs[0]
@@ -112,6 +117,7 @@ def squeezed(op: ShapeContext) -> TensorShape:
     return TensorShape(size for axis, size in enumerate(shape.dims) if axis not in axes)
 
 
+@bounded_by(OutputBound.INPUT)
 def transposed(op: ShapeContext) -> TensorShape:
     """Return the shape of `Transpose`."""
     shape, order = op.inputs[0], common.integers(op, "perm")
@@ -153,6 +159,7 @@ def packed(op: ShapeContext) -> TensorShape:
     return part.with_new_axis(axis, len(op.inputs))
 
 
+@bounded_by(OutputBound.INPUT)
 def unpacked(op: ShapeContext) -> Any:
     """Return the shapes of the parts of `Unpack`."""
     shape = op.inputs[0]
@@ -164,6 +171,7 @@ def unpacked(op: ShapeContext) -> Any:
     return part if op.num_outputs == 1 else [part] * op.num_outputs
 
 
+@bounded_by(OutputBound.INPUT)
 def split(op: ShapeContext) -> Any:
     """Return the shapes of the equal parts of `Split`."""
     shape, axis = op.shape("value"), common.integer(op, "split_dim")
@@ -183,6 +191,7 @@ def split(op: ShapeContext) -> Any:
     return part if op.num_outputs == 1 else [part] * op.num_outputs
 
 
+@bounded_by(OutputBound.INPUT)
 def split_by_sizes(op: ShapeContext) -> Any:
     """Return the shapes of the parts of `SplitV`."""
     shape, axis = op.shape("value"), common.integer(op, "split_dim")
@@ -197,6 +206,7 @@ def split_by_sizes(op: ShapeContext) -> Any:
     return parts[0] if op.num_outputs == 1 else parts
 
 
+@bounded_by(OutputBound.INPUT)
 def sliced(op: ShapeContext) -> TensorShape:
     """Return the shape of `Slice`."""
     shape = op.inputs[0]
@@ -293,6 +303,7 @@ def unique(op: ShapeContext) -> Any:
     return [(None,), op.inputs[0].with_rank(1), *counts]
 
 
+@bounded_by(OutputBound.INPUT)
 def space_to_depth(op: ShapeContext) -> TensorShape:
     """Return the shape of `SpaceToDepth`, channels last."""
     block = op.get_attr("block_size")
@@ -303,6 +314,7 @@ def space_to_depth(op: ShapeContext) -> TensorShape:
     return TensorShape((n, _divided(height, block), _divided(width, block), deep))
 
 
+@bounded_by(OutputBound.INPUT)
 def depth_to_space(op: ShapeContext) -> TensorShape:
     """Return the shape of `DepthToSpace`, channels last."""
     block = op.get_attr("block_size")

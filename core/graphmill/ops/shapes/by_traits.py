@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from graphmill.ops.definition.op_traits import ControlFlow, Source
+from graphmill.ops.inference.output_bounds import OutputBound, bounded_by
 from graphmill.ops.shapes import _common as common
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ def function_by_traits(op_def: OpDef) -> ShapeFunction | None:
     return constant if traits.source is Source.CONSTANT else None
 
 
+@bounded_by(OutputBound.INPUT)
 def all_as_first_input(op: ShapeContext) -> Any:
     """Return the shape of input 0 for each output."""
     return op.inputs[0] if op.num_outputs == 1 else [op.inputs[0]] * op.num_outputs

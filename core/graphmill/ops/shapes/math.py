@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from graphmill.ops.inference.output_bounds import OutputBound, bounded_by
 from graphmill.ops.inference.tensor_shape import UNKNOWN_SHAPE, TensorShape, merged_size
 from graphmill.ops.shapes import _common as common
 
@@ -36,6 +37,7 @@ _REDUCTIONS = "All Any EuclideanNorm Max Mean Min Prod Sum"
 _GRADIENTS = "InvGrad ReciprocalGrad RsqrtGrad SigmoidGrad SqrtGrad TanhGrad"
 
 
+@bounded_by(OutputBound.PRODUCT)
 def compared(op: ShapeContext) -> TensorShape:
     """Return the shape of `Equal` and `NotEqual`, which may return a scalar on a shape mismatch."""
     if op.get_attr("incompatible_shape_error"):
@@ -46,6 +48,7 @@ def compared(op: ShapeContext) -> TensorShape:
     return UNKNOWN_SHAPE
 
 
+@bounded_by(OutputBound.INPUT)
 def reduced(op: ShapeContext) -> TensorShape:
     """Return the shape of a reduction: without the reduced axes, or with size 1 for them."""
     shape, keep_dims = op.inputs[0], op.get_attr("keep_dims")
@@ -72,6 +75,7 @@ def arg_best(op: ShapeContext) -> TensorShape:
     return shape.with_axis(common.axis_in(axis, rank))
 
 
+@bounded_by(OutputBound.PRODUCT)
 def mat_mul(op: ShapeContext) -> TensorShape:
     """Return the shape of a product of two matrices."""
     a, b = (shape.with_rank(2) for shape in op.inputs[:2])
@@ -81,6 +85,7 @@ def mat_mul(op: ShapeContext) -> TensorShape:
     return TensorShape((rows, columns))
 
 
+@bounded_by(OutputBound.PRODUCT)
 def batch_mat_mul(op: ShapeContext) -> TensorShape:
     """Return the shape of products of matrices; leading dimensions are broadcast."""
     a, b = (shape.with_rank_at_least(2) for shape in op.inputs[:2])
@@ -94,6 +99,7 @@ def batch_mat_mul(op: ShapeContext) -> TensorShape:
     return lead.concatenate([rows, columns])
 
 
+@bounded_by(OutputBound.INPUT)
 def selected(op: ShapeContext) -> TensorShape:
     """Return the shape of `Select`, that of both values; the condition may have a lower rank."""
     return op.inputs[1].merge_with(op.inputs[2])
@@ -133,6 +139,7 @@ def numbered_segments(op: ShapeContext) -> TensorShape:
     return TensorShape((common.integer(op, "num_segments"),)) + data[len(ids.dims) :]
 
 
+@bounded_by(OutputBound.INPUT)
 def cross(op: ShapeContext) -> TensorShape:
     """Return the shape of a cross product."""
     return op.inputs[0].merge_with(op.inputs[1])

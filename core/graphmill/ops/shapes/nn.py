@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from graphmill.errors import InvalidArgumentError
+from graphmill.ops.inference.output_bounds import OutputBound, bounded_by
 from graphmill.ops.inference.tensor_shape import SCALAR, UNKNOWN_SHAPE, TensorShape, merged_size
 from graphmill.ops.shapes import _common as common
 
@@ -71,6 +72,7 @@ def pool(op: ShapeContext) -> TensorShape:
     return _windowed(op, shape, layout, inside, shape[channel])
 
 
+@bounded_by(OutputBound.INPUT)
 def bias_added(op: ShapeContext) -> TensorShape:
     """Return the shape of `BiasAdd`."""
     shape, bias = op.inputs[0].with_rank_at_least(2), op.inputs[1].with_rank(1)
@@ -103,6 +105,7 @@ def batch_norm_gradient(op: ShapeContext) -> Any:
     return [op.inputs[0], scale, scale, UNKNOWN_SHAPE, UNKNOWN_SHAPE]
 
 
+@bounded_by(OutputBound.INPUT)
 def both_as_input(op: ShapeContext) -> Any:
     """Return the shapes of `IsotonicRegression`."""
     return [op.inputs[0], op.inputs[0]]
@@ -135,6 +138,7 @@ def sparse_losses(op: ShapeContext) -> Any:
     return [TensorShape((count,)), TensorShape((count, shape[1]))]
 
 
+@bounded_by(OutputBound.INPUT)
 def in_top_k(op: ShapeContext) -> TensorShape:
     """Return the shape of `InTopK` and `InTopKV2`."""
     return TensorShape((merged_size(op.inputs[0].with_rank(2)[0], op.inputs[1].with_rank(1)[0]),))
