@@ -12,7 +12,12 @@ import numpy as np
 from graphmill import dtypes, errors
 from graphmill.spi import kernel
 from graphmill_plugins.kernels._support import widen
-from graphmill_plugins.kernels.nn.norm.kernels import BatchNormSpec, Columns, channel_window_sum
+from graphmill_plugins.kernels.nn.norm.kernels import (
+    BatchNormSpec,
+    Columns,
+    channel_window_sum,
+    divide_by_power,
+)
 from graphmill_plugins.kernels.nn.window import is_channels_first
 
 if TYPE_CHECKING:
@@ -128,6 +133,6 @@ def lrn_grad(
     dtype, wide = x.dtype, widen(x.dtype)
     gradient, x, out = gradient.astype(wide), x.astype(wide), out.astype(wide)
     norm = np.float32(bias) + np.float32(alpha) * channel_window_sum(xp, x * x, depth_radius)
-    direct = gradient * xp.power(norm, np.float32(-beta))
+    direct = divide_by_power(xp, gradient, norm, beta)
     around = channel_window_sum(xp, gradient * out / norm, depth_radius)
     return (direct - np.float32(2 * alpha * beta) * x * around).astype(dtype)

@@ -245,7 +245,21 @@ def local_response_normalization(
     wide = x.astype(widen(x.dtype))
     total = channel_window_sum(xp, wide * wide, depth_radius)
     norm: Any = np.float32(bias) + np.float32(alpha) * total
-    return (wide * xp.power(norm, np.float32(-beta))).astype(x.dtype)
+    return divide_by_power(xp, wide, norm, beta).astype(x.dtype)
+
+
+def divide_by_power(xp: ArrayNamespace, value: Value, base: Value, exponent: float) -> Value:
+    """Return `value / base ** exponent`.
+
+    A power is an exponential of a logarithm, which takes four times as long as a root. The
+    exponents below are those that networks have.
+    """
+    if exponent == 1:
+        return value / base
+    if exponent not in (0.5, 0.75):
+        return value * xp.power(base, np.float32(-exponent))
+    root = xp.sqrt(base)
+    return value / (root if exponent == 0.5 else root * xp.sqrt(root))
 
 
 def channel_window_sum(xp: ArrayNamespace, x: Value, radius: int) -> Value:

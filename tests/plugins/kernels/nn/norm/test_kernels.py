@@ -70,12 +70,13 @@ def test_vectors_of_the_wrong_length(call: Callable[..., Any]) -> None:
         call("FusedBatchNormV3", x, *vectors(4), is_training=False)
 
 
-def test_local_response_normalization(call: Callable[..., Any]) -> None:
+@pytest.mark.parametrize("beta", [0.5, 0.75, 1.0, 0.6])
+def test_local_response_normalization(call: Callable[..., Any], beta: float) -> None:
     x = RNG.standard_normal((1, 1, 1, 6)).astype(np.float32)
-    got = call("LRN", x, depth_radius=1, bias=2.0, alpha=0.5, beta=0.75)
+    got = call("LRN", x, depth_radius=1, bias=2.0, alpha=0.5, beta=beta)
     for channel in range(6):
         near = x[..., max(channel - 1, 0) : channel + 2]
-        norm = (2 + 0.5 * (near**2).sum()) ** 0.75
+        norm = (2 + 0.5 * (near**2).sum()) ** beta
         np.testing.assert_allclose(got[..., channel], x[..., channel] / norm, rtol=1e-5)
 
 
