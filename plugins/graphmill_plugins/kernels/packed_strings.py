@@ -16,14 +16,15 @@ _MARGIN: Final = 2 * WORD
 
 
 class PackedStrings:
-    """Strings concatenated with a zero byte between them.
+    """Strings that are parts of one text; usually concatenated with a zero byte between them.
 
     Attributes:
-        text: the concatenation.
+        text: the text.
         sizes, starts: the size and the offset of each string, in bytes.
     """
 
     def __init__(self, items: Sequence[bytes]) -> None:
+        """Concatenate strings."""
         self.text = b"\0".join(items)
         count = len(items)
         zeros = np.flatnonzero(np.frombuffer(self.text, np.uint8) == 0)
@@ -36,6 +37,13 @@ class PackedStrings:
         else:
             self.sizes = np.fromiter(map(len, items), np.int64, count)
             self.starts = np.cumsum(self.sizes + 1) - self.sizes - 1
+
+    @classmethod
+    def within(cls, text: bytes, starts: Any, sizes: Any) -> PackedStrings:
+        """Return the strings that are parts of a text."""
+        packed = cls.__new__(cls)
+        packed.text, packed.starts, packed.sizes = text, starts, sizes
+        return packed
 
     @cached_property
     def _words(self) -> Any:

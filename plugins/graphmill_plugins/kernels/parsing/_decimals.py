@@ -7,14 +7,11 @@ float64, so their quotient is correctly rounded.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from graphmill_plugins.kernels.packed_strings import WORD, PackedStrings
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 MAX_SCALAR_PARSES: Final = 400
 """Number of strings up to which parsing them one by one is faster."""
@@ -60,21 +57,25 @@ class Decimals(NamedTuple):
         return np.where(self.is_negative, -values, values)
 
 
-def parse_decimals(items: Sequence[bytes]) -> Decimals:
+def parse_decimals(packed: PackedStrings) -> Decimals:
     """Parse `[+-]digits[.digits]` of at most 16 characters besides the sign from each string."""
-    packed = PackedStrings(items)
     first = packed.words_at(packed.starts) & _U64(0xFF)
     is_negative = (first == ord("-")) & (packed.sizes > 0)
     signed = is_negative | ((first == ord("+")) & (packed.sizes > 0))
     sizes, ends = packed.sizes - signed, packed.starts + packed.sizes
-    fits = sizes <= _MAX_DIGITS
+    scale = np.zeros(len(sizes), np.int64)
     low = _padded(packed.words_at(ends - WORD), np.minimum(sizes, WORD))
-    high = _padded(packed.words_at(ends - _MAX_DIGITS), np.clip(sizes - WORD, 0, WORD))
-    scale = np.zeros(len(items), np.int64)
+    high = None
+    if sizes.max(initial=0) > WORD:
+        high = _padded(packed.words_at(ends - _MAX_DIGITS), np.clip(sizes - WORD, 0, WORD))
     has_point = _remove_points(low, high, scale)
-    is_parsed = fits & (sizes > has_point) & _are_digits(low) & _are_digits(high)
-    digits = _eight_digits(high) * 100_000_000 + _eight_digits(low)
-    return Decimals(digits, scale, is_negative, has_point, is_parsed & (digits < _EXACT))
+    is_parsed = (sizes > has_point) & _are_digits(low)
+    digits = _eight_digits(low)
+    if high is not None:
+        is_parsed &= (sizes <= _MAX_DIGITS) & _are_digits(high)
+        digits += _eight_digits(high) * 100_000_000
+        is_parsed &= digits < _EXACT
+    return Decimals(digits, scale, is_negative, has_point, is_parsed)
 
 
 def _padded(words: Any, counts: Any) -> Any:
@@ -83,23 +84,32 @@ def _padded(words: Any, counts: Any) -> Any:
     return (words & mask) | (_ZEROS & ~mask)
 
 
-def _remove_points(low: Any, high: Any, scale: Any) -> Any:
+def _remove_points(low: Any, high: Any | None, scale: Any) -> Any:
     """Remove a decimal point from each number, in place; return which numbers had one.
 
     The characters before the point move by one byte. `scale` gets the number of characters after.
+    Without `high` all numbers are in `low`.
     """
-    in_low, in_high = _first_points(low), _first_points(high)
-    chosen = np.flatnonzero(in_low)
-    if chosen.size:
-        before = high[chosen]
-        low[chosen], scale[chosen] = _remove_bytes(low[chosen], in_low[chosen], before >> _U64(56))
-        high[chosen] = before << _U64(8) | _U64(ord("0"))
-        in_high[chosen] = 0  # a second point stays, and is rejected as a digit
-    chosen = np.flatnonzero(in_high)
-    if chosen.size:
-        high[chosen], following = _remove_bytes(high[chosen], in_high[chosen], _U64(ord("0")))
-        scale[chosen] = following + WORD
+    in_low = _first_points(low)
+    chosen = _nonzero(in_low)
+    if high is None:
+        low[chosen], scale[chosen] = _remove_bytes(low[chosen], in_low[chosen], _U64(ord("0")))
+        return in_low != 0
+    in_high = _first_points(high)
+    before = high[chosen].copy()
+    low[chosen], scale[chosen] = _remove_bytes(low[chosen], in_low[chosen], before >> _U64(56))
+    high[chosen] = before << _U64(8) | _U64(ord("0"))
+    in_high[chosen] = 0  # a second point stays, and is rejected as a digit
+    chosen = _nonzero(in_high)
+    high[chosen], following = _remove_bytes(high[chosen], in_high[chosen], _U64(ord("0")))
+    scale[chosen] = following + WORD
     return (in_low | in_high) != 0
+
+
+def _nonzero(values: Any) -> Any:
+    """Return an index of the elements that are not zero, a slice if all are."""
+    indices = np.flatnonzero(values)
+    return slice(None) if len(indices) == len(values) else indices
 
 
 def _first_points(words: Any) -> Any:

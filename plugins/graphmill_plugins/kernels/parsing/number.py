@@ -13,6 +13,7 @@ import numpy as np
 from graphmill import errors
 from graphmill.spi import kernel
 from graphmill_plugins.kernels._strings import decode
+from graphmill_plugins.kernels.packed_strings import PackedStrings
 from graphmill_plugins.kernels.parsing._decimals import MAX_SCALAR_PARSES, parse_decimals
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def _to_float(item: bytes) -> float:
 def _floats(items: list[bytes]) -> Any:
     """Parse the numbers in strings, as float64."""
     if len(items) > MAX_SCALAR_PARSES:
-        decimals = parse_decimals(items)
+        decimals = parse_decimals(PackedStrings(items))
         result = decimals.floats()
         if decimals.is_parsed.all():
             return result
@@ -78,14 +79,23 @@ def _integers(items: list[bytes], dtype: np.dtype[Any]) -> Any:
         return number
 
     if len(items) > MAX_SCALAR_PARSES:
-        decimals = parse_decimals(items)
-        result = np.where(decimals.is_negative, -decimals.digits, decimals.digits)
-        fits = (result >= low) & (result <= min(high, 1 << 62))
-        is_parsed = decimals.is_parsed & ~decimals.has_point & fits
-        is_parsed &= ~decimals.is_negative if low == 0 else True
-        if is_parsed.all():
-            return result.astype(dtype)
+        numbers, is_valid = decimal_numbers(PackedStrings(items), dtype)
+        if is_valid.all():
+            return numbers
     return np.fromiter(map(to_integer, items), dtype, len(items))
+
+
+def decimal_numbers(packed: PackedStrings, dtype: np.dtype[Any]) -> tuple[Any, Any]:
+    """Return the number in each string, and which are plain decimals in the range of the type."""
+    decimals = parse_decimals(packed)
+    if dtype.kind == "f":
+        return decimals.floats().astype(dtype), decimals.is_parsed
+    low, high = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
+    numbers = np.where(decimals.is_negative, -decimals.digits, decimals.digits)
+    fits = (numbers >= low) & (numbers <= min(high, 1 << 62))
+    is_valid = decimals.is_parsed & ~decimals.has_point & fits
+    is_valid &= ~decimals.is_negative if low == 0 else True
+    return numbers.astype(dtype), is_valid
 
 
 def parse_numbers(items: list[bytes], dtype: np.dtype[Any]) -> Any:
