@@ -6,7 +6,6 @@ Semantics: tensorflow/core/kernels/decode_csv_op.cc (RFC 4180, except for line e
 from __future__ import annotations
 
 from functools import partial
-from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,10 +15,12 @@ from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
 from graphmill_plugins.kernels._strings import decode, encode, string_array
 from graphmill_plugins.kernels._support import shape_text
+from graphmill_plugins.kernels.parsing._csv_records import plain_records
+from graphmill_plugins.kernels.parsing._decimals import MAX_SCALAR_PARSES
 from graphmill_plugins.kernels.parsing.number import parse_numbers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from graphmill.spi import Value
 
@@ -48,6 +49,7 @@ def decode_csv(
             f"select_cols should match output size: {len(columns)} and {len(OUT_TYPE)}"
         )
     missing = encode(na_value)
+    takes_decimals = not any(map(missing.__contains__, b"0123456789"))  # none stands for no value
     parsers = [_parser(dtype) for dtype in OUT_TYPE]
 
     def decode_records(records: Value, defaults: list[Value]) -> list[Value]:
@@ -58,46 +60,45 @@ def decode_csv(
                     f"got shape {shape_text(default.shape)}"
                 )
         items = records.ravel().tolist()
-        fields = _plain_columns(items, delimiter, use_quote_delim, columns, len(OUT_TYPE))
-        if fields is None:
-            rows = [csv_fields(item, delimiter, use_quote_delim, columns) for item in items]
-            for index, row in enumerate(rows):
-                if len(row) != len(OUT_TYPE):
-                    raise InvalidArgumentError(
-                        f"Expect {len(OUT_TYPE)} fields but have {len(row)} in record {index}"
-                    )
-            fields = [[row[index] for row in rows] for index in range(len(OUT_TYPE))]
-        complete = _complete_columns(fields, OUT_TYPE, missing)
+        count = len(OUT_TYPE)
+        plain = plain_records(items, delimiter, use_quote_delim, columns, count)
+        complete: dict[int, Value] = {}
+        fields: list[list[bytes]] = []
+        if plain is not None and takes_decimals and len(items) * count > MAX_SCALAR_PARSES:
+            complete = plain.decimal_columns(OUT_TYPE)
+        if len(complete) < count:
+            if plain is None:
+                fields = _columns(items, delimiter, use_quote_delim, columns, count)
+            else:
+                fields = plain.fields
+            complete |= _complete_columns(fields, OUT_TYPE, missing, complete)
         return [
             complete[index].reshape(records.shape)
             if index in complete
-            else _column(index, *column, missing, records.shape)
-            for index, column in enumerate(zip(fields, parsers, defaults, strict=True))
+            else _column(
+                index, fields[index], parsers[index], defaults[index], missing, records.shape
+            )
+            for index in range(count)
         ]
 
     return decode_records
 
 
-def _plain_columns(
+def _columns(
     records: list[bytes], delimiter: bytes, use_quotes: bool, columns: list[int], count: int
-) -> list[list[bytes]] | None:
-    """Return the fields of each column; None unless all records are plain and equally long.
+) -> list[list[bytes]]:
+    """Return the fields of each column.
 
-    A plain record has no quotes and no line ends. Without selected columns, `count` is the number
-    of its fields.
+    Raises:
+        InvalidArgumentError: a record is malformed, or has another number of fields.
     """
-    text = delimiter.join(records)
-    if b"\n" in text or b"\r" in text or (use_quotes and b'"' in text) or b"" in records:
-        return None
-    delimiter_counts = set(map(bytes.count, records, repeat(delimiter)))
-    if len(delimiter_counts) != 1:
-        return None
-    width = delimiter_counts.pop() + 1
-    selected = columns or range(width)
-    if len(selected) != count or max(selected, default=0) >= width:
-        return None
-    flat = text.split(delimiter)
-    return [flat[column::width] for column in selected]
+    rows = [csv_fields(record, delimiter, use_quotes, columns) for record in records]
+    for index, row in enumerate(rows):
+        if len(row) != count:
+            raise InvalidArgumentError(
+                f"Expect {count} fields but have {len(row)} in record {index}"
+            )
+    return [[row[index] for row in rows] for index in range(count)]
 
 
 def _parser(dtype: np.dtype[Any]) -> Callable[[list[bytes]], Value]:
@@ -105,15 +106,21 @@ def _parser(dtype: np.dtype[Any]) -> Callable[[list[bytes]], Value]:
 
 
 def _complete_columns(
-    fields: list[list[bytes]], types: Sequence[np.dtype[Any]], missing: bytes
+    fields: list[list[bytes]],
+    types: Sequence[np.dtype[Any]],
+    missing: bytes,
+    known: Collection[int],
 ) -> dict[int, Value]:
     """Parse columns of numbers without missing fields, those of one type in one call.
 
-    Returns the columns by index; those of a type are absent if one of their fields is not a number.
+    Returns the columns by index, without the known ones; those of a type are absent if one of their
+    fields is not a number.
     """
     by_type: dict[np.dtype[Any], list[int]] = {}
     for index, dtype in enumerate(types):
-        if dtype.kind != "O" and b"" not in fields[index] and missing not in fields[index]:
+        if index in known or dtype.kind == "O":
+            continue
+        if b"" not in fields[index] and missing not in fields[index]:
             by_type.setdefault(dtype, []).append(index)
     columns: dict[int, Value] = {}
     for dtype, indices in by_type.items():
