@@ -294,7 +294,7 @@ class Dataset:
         return steps.windows(self, size, shift, stride, drop_remainder)
 
     def repeat(self, count: Any = None) -> Dataset:
-        """Return the elements `count` times, or for ever."""
+        """Return the elements `count` times, or indefinitely."""
         from graphmill.data import steps
 
         return steps.repeated(self, count)

@@ -1,4 +1,4 @@
-"""`find_value`: the value of a tensor in a recording, and the iteration that it is of."""
+"""`find_value`: the value of a tensor in a recording, and its iteration."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ class QueueRunner:
 
         Args:
             sess: the session.
-            coord: is asked whether to stop, and told of errors.
+            coord: decides when to stop, and receives errors.
             daemon: whether the threads do not keep the process alive.
             start: whether to start them.
         """
