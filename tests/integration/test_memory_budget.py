@@ -315,7 +315,7 @@ def test_default_is_a_share_of_the_memory() -> None:
         )
 
 
-def test_animation_is_held_to_the_budget_as_a_whole() -> None:
+def test_animation_counts_as_a_whole_against_the_budget() -> None:
     image = pytest.importorskip("PIL.Image")
     frames = [image.new("RGB", (600, 600), (shade, 0, 0)) for shade in range(10)]
     buffer = io.BytesIO()

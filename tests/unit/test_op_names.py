@@ -232,7 +232,7 @@ def test_allowed_names_are_all_in_use(part: Part) -> None:
 
 
 @pytest.mark.parametrize("part", PARTS, ids=lambda part: part.folder)
-def test_no_part_of_the_name_of_an_op_decides(part: Part) -> None:
+def test_op_names_decide_nothing(part: Part) -> None:
     found = {
         name: pieces
         for name, path in part.files()

@@ -49,7 +49,7 @@ def layers() -> graphmill.Graph:
 
 
 @pytest.mark.parametrize("how", HOWS)
-def test_a_region_becomes_one_node(how: str) -> None:
+def test_connected_nodes_become_one_node(how: str) -> None:
     """Connected nodes become one cluster node (clause P5)."""
     got, ops = ops_of(layers(), {"x:0": X}, how=how)
     np.testing.assert_allclose(got, np.maximum(X @ X + np.float32([1, -20]), 0) @ X)

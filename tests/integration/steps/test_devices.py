@@ -240,7 +240,7 @@ class TestTowers:
             session.run("step:0")
             assert session.run("twice:0") == 2 * expected
 
-    def test_a_variable_has_one_home_in_all_steps_p1(self, graph, open_session):
+    def test_variable_is_on_one_device_in_all_steps_p1(self, graph, open_session):
         v = ops.state.variable_v2(shape=[], dtype="float32", name="v")
         ops.state.assign(v, graph.constant(5.0), name="init")
         with graph.device(CPU1), graph.colocate_with(v.op):

@@ -40,7 +40,7 @@ def test_the_bits_are_the_interpreters(seed: int, graphmill_host: Host) -> None:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_loops_conditionals_and_effects_are_as_they_were(seed: int, graphmill_host: Host) -> None:
+def test_loops_conditionals_and_effects_are_unchanged(seed: int, graphmill_host: Host) -> None:
     program = random_program(seed)
     graph = graphmill.Graph()
     built = program.build(graph)

@@ -36,7 +36,7 @@ def target(request, tf):
 
 @pytest.mark.parametrize("maker", [0, 1])
 @pytest.mark.parametrize("case", CASES)
-def test_a_variant_survives_the_way_to_another_task(tf, target, case, maker):
+def test_variant_is_sent_to_another_task(tf, target, case, maker):
     make, use = CASES[case]
     v1 = tf.compat.v1
 

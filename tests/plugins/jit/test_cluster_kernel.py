@@ -182,7 +182,7 @@ def test_losing_tier_is_retried_twice(monkeypatch: pytest.MonkeyPatch, recovers:
 # ----------------------------------------------------------------------------------------- storms
 
 
-def test_a_storm_of_signatures_is_interpreted_after_sixteen() -> None:
+def test_signatures_beyond_sixteen_are_interpreted() -> None:
     with HotSession(SQUARE) as session:
         for size in range(1, 90):
             assert session.run("y:0", {"x:0": ones(size)}).tolist() == [2] * size

@@ -61,7 +61,7 @@ def test_dicts_go_by_sorted_keys_and_keep_their_order() -> None:
     assert list(pack(table, [20, 10]).items()) == [("b", 10), ("a", 20)]
 
 
-def test_kinds_of_dicts_stay() -> None:
+def test_kinds_of_dicts_are_preserved() -> None:
     assert isinstance(pack(OrderedDict(a=1), [2]), OrderedDict)
     counts = pack(defaultdict(list, a=1), [2])
     assert counts["a"] == 2

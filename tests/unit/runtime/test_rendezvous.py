@@ -240,7 +240,7 @@ def test_a_thread_may_wait_r1() -> None:
         rendezvous.recv("other", HOST, timeout=0)
 
 
-def test_many_threads_lose_and_double_nothing_r1() -> None:
+def test_concurrent_sends_lose_and_duplicate_nothing_r1() -> None:
     rendezvous, receivers = IntraProcessRendezvous(), [Receiver() for _ in range(400)]
 
     def send(part: int) -> None:

@@ -227,7 +227,7 @@ class ExecutorTests(SeededSuite):
                 within(lambda: session.run(dead, {p: True, x: 2.0}), "the fetch of a dead tensor")
 
     @clauses("E7")
-    def test_a_control_edge_from_a_dead_node_kills(
+    def test_control_edge_propagates_deadness(
         self, host: Host, config: Any, probe_ops: ProbeOps
     ) -> None:
         """A control edge propagates deadness; a ControlTrigger stops it."""

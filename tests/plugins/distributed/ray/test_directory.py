@@ -36,7 +36,7 @@ def test_nothing_new_is_none_after_the_time_has_passed() -> None:
     asyncio.run(program())
 
 
-def test_another_life_of_a_task_replaces_the_one_before() -> None:
+def test_restarted_task_replaces_the_previous_one() -> None:
     async def program() -> None:
         directory = Directory(JOBS)
         await directory.exchange(FIRST, None, 0)

@@ -89,7 +89,7 @@ def test_uncancellable_call_does_not_block_close(monkeypatch: Any) -> None:
     assert tables.empty()
 
 
-def test_a_directory_that_is_gone_for_good_ends_the_watch(caplog: Any) -> None:
+def test_deleted_directory_ends_the_watch(caplog: Any) -> None:
     engine = Directories()
     made = watch(engine, lambda found: None)
     engine.next_call()[1].set_exception(UnavailableError("the actor has ended"))

@@ -64,7 +64,7 @@ def test_order_within_a_cluster_is_kept() -> None:
     assert order.index("a") < order.index("r") < order.index("b")
 
 
-def test_constants_go_along_with_each_cluster_that_reads_them() -> None:
+def test_constants_are_copied_into_each_reading_cluster() -> None:
     made = graph("k = Const(dtype=float32, value='float32: 2')", "a = Mul(x, k)", **X)
     fetch_unread(made)
     (cluster,) = [node for node in form(made).nodes if node.op == "_Cluster"]

@@ -143,7 +143,7 @@ def test_two_batches_must_not_have_rows_of_one_key(waiting):
 
 
 @pytest.mark.parametrize("is_early", [True, False])
-def test_a_cancelled_step_waits_no_more(waiting, clock, is_early):
+def test_cancelled_step_stops_waiting(waiting, clock, is_early):
     found, step = Answers(), CancellationManager()
     if is_early:
         step.start_cancel(CancelledError("over"))

@@ -105,7 +105,7 @@ def test_the_best_of_overlapping_boxes_stays(call: Callable[..., Any]) -> None:
     assert got.tolist() == [1, 2]
 
 
-def test_colours_go_round(call: Callable[..., Any]) -> None:
+def test_hues_wrap_around(call: Callable[..., Any]) -> None:
     pixels = RNG.uniform(0, 1, (6, 3)).astype(np.float32)
     back = call("HSVToRGB", call("RGBToHSV", pixels))
     np.testing.assert_allclose(back, pixels, atol=1e-6)

@@ -31,7 +31,7 @@ def equations(draw: st.DrawFn) -> tuple[list[str], str]:
 
 @settings(max_examples=300)
 @given(equations())
-def test_it_is_numpy_s_einsum(drawn):
+def test_einsum_equals_numpys(drawn):
     operands, output = drawn
     equation = f"{','.join(operands)}->{output}"
     values = [operand(text, number) for number, text in enumerate(operands)]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.divided
 
 
-def test_a_label_of_nought_has_no_part_in_the_loss(call: Callable[..., Any]) -> None:
+def test_zero_label_does_not_contribute_to_the_loss(call: Callable[..., Any]) -> None:
     logits = np.array([[1000.0, -1000.0]], np.float32)
     loss, _ = call("SoftmaxCrossEntropyWithLogits", logits, np.array([[1.0, 0.0]], np.float32))
     assert loss.tolist() == [0.0]

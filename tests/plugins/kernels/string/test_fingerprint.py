@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @given(st.lists(st.binary(max_size=90), max_size=40))
-def test_many_are_as_one_by_one(items: list[bytes]) -> None:
+def test_batch_equals_single_calls(items: list[bytes]) -> None:
     assert fingerprints(items, fingerprint64).tolist() == [fingerprint64(item) for item in items]
 
 

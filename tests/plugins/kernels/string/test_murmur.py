@@ -10,7 +10,7 @@ from graphmill_plugins.kernels.string.hash import hash64
 
 
 @given(st.lists(st.binary(max_size=40), max_size=40))
-def test_many_are_as_one_by_one(items: list[bytes]) -> None:
+def test_batch_equals_single_calls(items: list[bytes]) -> None:
     assert murmur_hashes(items, 7, lambda item: hash64(item, 7)).tolist() == [
         hash64(item, 7) for item in items
     ]

@@ -51,7 +51,7 @@ def test_value_that_was_read_is_not_changed(variable, hold):
 
 
 @pytest.mark.parametrize("kind", ["view", "read-only"])
-def test_memory_of_others_is_not_written(variable, kind):
+def test_shared_memory_is_not_written(variable, kind):
     memory = np.zeros(8, np.float32)
     variable.value = memory[:4]
     if kind == "read-only":
