@@ -40,9 +40,9 @@ merge migrate mock move multiply name narrow negotiate normalize note number obe
 order pack pad parse pass permit pin place plan poll preallocate prefer prepare preserve prevent
 print profile propagate protect prove provide prune publish pull push put query queue quote raise
 read rebuild recompute record recover reduce refactor reference refuse regenerate register reject
-relax release reload remove rename render reorder repair repeat replace replay report require
-reserve reset reshape resolve respect restore restrict retire retry return reuse revert reword
-rewrite roll rotate round route run sample save say scatter schedule scope search select send
+relax release reload remove rename render reorder repair repeat replace replay report request
+require reserve reset reshape resolve respect restore restrict retire retry return reuse revert
+reword rewrite roll rotate round route run sample save say scatter schedule scope search select send
 separate serialize serve set share ship shorten show shrink simplify skip sort speed split stabilize
 standardize start state stop store stream strip suggest support suppress swap switch synchronize tag
 take teach tell test throttle time tolerate trace track train transfer translate treat trim try turn
