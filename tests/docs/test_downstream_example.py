@@ -46,7 +46,7 @@ def test_from_python_and_from_a_graph_def(host) -> None:
 
 
 @pytest.mark.jax
-def test_on_jax_its_own_kernel_is_taken(host) -> None:
+def test_plugins_own_kernel_is_used_on_jax(host) -> None:
     config = graphmill.ConfigProto(device_count={"XLA_CPU": 1})
     graph = graph_with_op(host, "/device:XLA_CPU:0")
     with graphmill.Session(graph=graph, host=host, config=config) as session:

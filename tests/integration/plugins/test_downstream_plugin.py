@@ -47,7 +47,7 @@ def test_its_constraints_are_checked_at_import(host: graphmill.Host) -> None:
         graphmill.Session(graph=graph_def(graphmill.dtypes.int32), host=host)
 
 
-def test_without_the_plugin_the_op_is_unknown() -> None:
+def test_op_is_unknown_without_the_plugin() -> None:
     with pytest.raises(graphmill.errors.NotFoundError, match="MulAdd3"):
         graphmill.Session(graph=graph_def(graphmill.dtypes.float32), host=graphmill.Host())
 

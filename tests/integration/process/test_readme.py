@@ -123,7 +123,7 @@ def test_copy_has_tracked_files_only(
     assert copied == {"core", "core/new.py", ".gitignore"}
 
 
-def test_without_git_everything_but_caches_is_copied(
+def test_all_files_but_caches_are_copied_without_git(
     script: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tree = tmp_path / "tree"

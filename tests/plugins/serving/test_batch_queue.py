@@ -90,7 +90,7 @@ def test_requests_that_arrive_while_the_model_runs_are_combined():
     assert model.rows == [1, 4]
 
 
-def test_without_batching_each_request_runs_alone():
+def test_requests_run_alone_without_batching():
     model = Model()
 
     async def scenario(queue):

@@ -28,7 +28,7 @@ def test_lists_and_dicts_number_their_tasks() -> None:
     assert (made.job_name, made.task_index, made.protocol) == ("ps", 3, "grpc")
 
 
-def test_without_a_cluster_it_is_alone_on_the_loopback_interface() -> None:
+def test_server_without_a_cluster_listens_on_loopback() -> None:
     made = definition(None)
     assert [(job.name, dict(job.tasks)) for job in made.cluster.job] == [
         ("localhost", {0: "127.0.0.1:0"})

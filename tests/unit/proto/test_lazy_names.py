@@ -45,7 +45,7 @@ def test_every_message_and_enum_has_a_name():
         assert {*file.message_types_by_name, *file.enum_types_by_name} <= MODULE_OF.keys()
 
 
-def test_of_two_messages_of_one_name_the_outer_package_wins():
+def test_outer_package_wins_for_messages_of_one_name():
     assert proto.VersionDef.DESCRIPTOR.full_name == "graphmill.VersionDef"
     assert proto.splitter_versions_pb2.VersionDef is not proto.VersionDef
 

@@ -55,7 +55,7 @@ def test_calls_without_a_place_are_counted_with_the_cause() -> None:
     ("num_steps", "title"),
     [(0, "No step was run"), (39, "No step was traced, of 39 that were run")],
 )
-def test_without_traced_steps_it_says_how_to_trace_some(num_steps: int, title: str) -> None:
+def test_advice_without_traced_steps_says_how_to_trace(num_steps: int, title: str) -> None:
     record = StepRecord((), ("y:0",), (), num_steps, 0, "tiered", "", (), {})
     (advice,) = advice_for(record, ())
     assert advice.title == title

@@ -79,7 +79,7 @@ def test_executor_over_runs_the_default_one_with_changed_kernels() -> None:
         assert session.run(y, {"x:0": [-1.0, 2.0]}).tolist() == [0.0, 4.0]
 
 
-def test_with_call_keeps_everything_else() -> None:
+def test_with_call_preserves_other_fields() -> None:
     from graphmill.runtime.kernels.kernel import KernelDef
 
     declared = KernelDef("Twice", len)

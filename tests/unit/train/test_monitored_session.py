@@ -172,7 +172,7 @@ def test_lost_task_restarts_from_last_checkpoint(
     assert train.latest_checkpoint(tmp_path) == f"{tmp_path}/model.ckpt-3"
 
 
-def test_without_checkpoints_it_begins_again(program: Program) -> None:
+def test_training_restarts_without_checkpoints(program: Program) -> None:
     with train.MonitoredSession(program.creator()) as session:
         session.run(program.step, {program.x: 1.0})
         program.failures = [errors.AbortedError("gone")]

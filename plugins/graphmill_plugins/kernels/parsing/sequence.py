@@ -37,7 +37,7 @@ _OPTIONS: dict[str, Any] = {
 
 
 class _ColumnCache:
-    """The columns of a node, which are made anew if keys or default values have changed.
+    """The columns of a node, which are computed again if keys or default values have changed.
 
     Threads: parsers may share it; columns never change.
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from graphmill.spi.protos import proto
 
 _BACKENDS: Final = ("numpy",)
-"""Whether a kernel may wait is alike for all backends; looking at others would import them."""
+"""The only backend that is looked up: all kernels of an op agree on whether they may wait."""
 
 
 def may_wait(meta_graph: proto.MetaGraphDef, outputs: Iterable[str], host: Host) -> bool:

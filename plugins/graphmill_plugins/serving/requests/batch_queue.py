@@ -40,7 +40,7 @@ _MAX_SHAPES: Final = 256
 _ROUND_SECONDS: Final = 0.005
 """For how long models run in the thread of the event loop in one of its rounds."""
 _LONE_BATCHES: Final = 16
-"""After how many batches of one request in a row requests come one by one."""
+"""The number of consecutive batches of one request after which requests are run alone."""
 
 
 class BatchQueue:

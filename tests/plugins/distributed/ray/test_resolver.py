@@ -86,7 +86,7 @@ def test_a_cluster_that_does_not_run_is_named(engine: Any) -> None:
         RayClusterResolver("lab")
 
 
-def test_without_ray_the_extra_is_named(monkeypatch: Any) -> None:
+def test_missing_ray_names_the_extra(monkeypatch: Any) -> None:
     monkeypatch.setitem(__import__("sys").modules, "ray", None)
     with pytest.raises(FailedPreconditionError, match=r"pip install 'graphmill\[ray\]'"):
         ray_engine()

@@ -73,7 +73,7 @@ def test_other_programs_are_called_as_they_are(closed: Any, platform: str) -> No
     assert lapack_threads.without_blas_threads(len, closed, platform) is len
 
 
-def test_without_openblas_programs_are_called_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_programs_are_called_directly_without_openblas(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lapack_threads, "find_blas_threads", lambda _: None)
     assert lapack_threads.without_blas_threads(len, traced(cholesky, 100, 100)) is len
 

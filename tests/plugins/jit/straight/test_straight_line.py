@@ -71,7 +71,7 @@ def test_a_branch_out_of_range_is_the_last_one(index: int, expected: int) -> Non
     assert made.call(GOING_ON, np.int32(index), ONE) == (expected,)
 
 
-def test_of_a_reference_the_value_leaves_r2() -> None:
+def test_fetched_reference_is_returned_as_a_value_r2() -> None:
     """The fetched result of an interpreted Assign is the variable's value, not the reference."""
     made = graph_def("v = VariableV2(dtype=float32, shape=[])", "a = Assign(v, x)", x="float32")
     with HotSession(made) as session:

@@ -22,7 +22,7 @@ def test_calls_that_differ_take_the_mean() -> None:
     assert times(10, 100).typical(varies=True) == 55
 
 
-def test_of_many_the_longest_does_not_count() -> None:
+def test_longest_of_many_calls_is_ignored() -> None:
     assert times(*(10, 100) * 4, 9_000).typical(varies=True) == 55
 
 
@@ -32,5 +32,5 @@ def test_one_call_is_its_duration(varies: bool) -> None:
 
 
 @pytest.mark.parametrize("varies", [False, True])
-def test_without_calls_anything_is_shorter(varies: bool) -> None:
+def test_any_time_is_shorter_than_no_calls(varies: bool) -> None:
     assert times().typical(varies=varies) > 10**15

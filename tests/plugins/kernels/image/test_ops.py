@@ -73,7 +73,7 @@ def test_a_truncated_image(call: Callable[..., Any]) -> None:
         call("DecodePng", string_scalar(encoded[: len(encoded) // 2]))
 
 
-def test_without_pillow_the_way_out_is_named(
+def test_error_without_pillow_names_the_extra(
     call: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "PIL", None)

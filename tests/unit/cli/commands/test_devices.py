@@ -42,7 +42,7 @@ def test_optional_device_types_are_listed_with_their_plugin(
     assert "strict_device" in report["BOXED"]
 
 
-def test_without_any_device_it_is_an_error(graphmill_cli: Callable[..., Any]) -> None:
+def test_no_device_is_an_error(graphmill_cli: Callable[..., Any]) -> None:
     outcome = graphmill_cli("devices", host=Host(load_entry_points=False))
     assert outcome.code == error_reporting.INVALID
     assert any(f"{kind.__name__}: " in outcome.err for kind in errors.OpError.__subclasses__())

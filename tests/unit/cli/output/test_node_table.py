@@ -19,7 +19,7 @@ def widest(table: Table) -> int:
     return sum(max(len(str(row[i])) for row in cells) + 2 for i in range(len(table.columns)))
 
 
-def test_without_a_terminal_every_name_is_whole() -> None:
+def test_names_are_complete_without_a_terminal() -> None:
     line, table = node_blocks([record("a/b/c"), record("a/b/d")], None)
     assert line == "placement of all nodes: the session has one device"
     assert isinstance(table, Table)

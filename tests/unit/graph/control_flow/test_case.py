@@ -44,7 +44,7 @@ def test_a_dict_keeps_its_order(graph: Graph, x: Tensor) -> None:
     assert switch.in_edges[0].src.name == "Greater"
 
 
-def test_without_default_one_must_be_true(graph: Graph, x: Tensor) -> None:
+def test_case_without_default_needs_a_true_predicate(graph: Graph, x: Tensor) -> None:
     case([(x > 5, lambda: x), (x < 3, lambda: x + 1)])
     (check,) = ops_of(graph, "Assert")
     assert check.startswith("case/cond/Assert/")

@@ -129,7 +129,7 @@ def test_a_control_edge_crosses_as_an_empty_tensor_p3(devices: DeviceMgr) -> Non
     assert (identity.op, identity.in_edges[0].src.op) == ("Identity", "_Recv")
 
 
-def test_without_control_flow_receives_are_always_live_p3(devices: DeviceMgr) -> None:
+def test_receives_are_live_without_control_flow_p3(devices: DeviceMgr) -> None:
     graph = graphmill.Graph()
     with graph.as_default():
         x = graph.placeholder("float32", name="x")

@@ -173,7 +173,7 @@ def test_a_wrong_call_shows_the_signature(graph: Graph) -> None:
         gm_ops.math.add_v2(1, 2, z=3)  # type: ignore[call-arg]
 
 
-def test_without_a_default_graph_that_of_the_inputs_is_used() -> None:
+def test_graph_of_the_inputs_is_used_without_a_default_graph() -> None:
     with pytest.raises(FailedPreconditionError, match=r"graph\.as_default"):
         gm_ops.math.add_v2(1, 2)
     graph = Graph()

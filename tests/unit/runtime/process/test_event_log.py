@@ -167,7 +167,7 @@ def test_the_environment_variable_writes_to_stderr(value: str, line: str) -> Non
     assert f"graphmill.{value.partition('=')[0]} {line}" in done.stderr
 
 
-def test_without_the_variable_nothing_is_written_or_imported() -> None:
+def test_nothing_is_written_or_imported_without_the_variable() -> None:
     done = run_program("")
     assert (done.returncode, done.stderr) == (0, "")
 
