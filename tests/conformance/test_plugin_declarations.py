@@ -139,7 +139,7 @@ def test_non_variable_state_is_found(tier: str, monkeypatch: pytest.MonkeyPatch)
     host = graphmill.Host(plugins=[step_plugin(hidden_steps())])
     found = find(host, STEP, tier, monkeypatch)
     assert "Foreign>Step" in found
-    assert "hidden_steps.<locals>.step of plugin 'ThirdPartyPlugin'" in found
+    assert "hidden_steps.step of plugin 'ThirdPartyPlugin'" in found
     assert "run " in found
 
 

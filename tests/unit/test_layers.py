@@ -34,6 +34,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "registry",
         "proto",
         "files",
+        "function_source",
         "memory",
         "memory_budget",
         "templates",
@@ -157,7 +158,10 @@ def test_every_part_of_core_has_a_layer() -> None:
     assert parts - set(LAYER_OF) - {"testing"} == set()
 
 
-INTERNAL = {"distribution", "lazy_exports", "templates", "tensorflow_names", "__init__", "__main__"}
+INTERNAL = {
+    "distribution", "function_source", "lazy_exports", "templates", "tensorflow_names", "__init__",
+    "__main__",
+}  # fmt: skip
 """Parts that the page about the layers leaves out."""
 
 

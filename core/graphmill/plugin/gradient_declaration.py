@@ -16,6 +16,8 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from graphmill.function_source import function_source
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -42,7 +44,7 @@ class GradientDef(NamedTuple):
         function = self.function
         if function is None:
             return "none flows through it"
-        return f"{function.__module__}.{getattr(function, '__qualname__', function)}"
+        return function_source(function)
 
 
 class GradientTable(list[GradientDef]):

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
+from graphmill.function_source import function_source
 from graphmill.ops.attrs.attr_types import NO_DEFAULT
 from graphmill.ops.definition.annotations import Annotation, attr_type, fixed_type, read_annotation
 from graphmill.ops.definition.names import op_name
@@ -281,5 +282,5 @@ class _Reader:
 
     def error(self, problem: str) -> InvalidArgumentError:
         """Return an error about the function."""
-        where = f"{self.function.__module__}.{self.function.__qualname__}"
+        where = function_source(self.function)
         return InvalidArgumentError(f"@op {self.name} ({where}): {problem}", op_type=self.name)

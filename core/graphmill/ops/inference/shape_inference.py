@@ -22,6 +22,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from graphmill.errors import InternalError, InvalidArgumentError, OpError
+from graphmill.function_source import function_source
 from graphmill.ops.definition.op_registry import same_bundled
 from graphmill.ops.inference.tensor_shape import UNKNOWN_SHAPE, TensorShape
 
@@ -194,7 +195,8 @@ def infer_shapes(op: ShapeContext, function: ShapeFunction | None) -> tuple[Tens
         raise
     except Exception as error:
         raise InternalError(
-            f"the shape function {_source(function)} failed: {type(error).__name__}: {error}",
+            f"the shape function {function_source(function)} failed: "
+            f"{type(error).__name__}: {error}",
             node=op.name,
             op_type=op.type,
         ) from error
@@ -231,7 +233,3 @@ def _checked(op: ShapeContext, returned: Any) -> tuple[TensorShape, ...]:
             f"expected a list of {op.num_outputs} shapes"
         )
     return tuple(map(TensorShape, returned))
-
-
-def _source(function: Any) -> str:
-    return f"{function.__module__}.{getattr(function, '__qualname__', function)}"

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from graphmill.dtypes import DType, as_dtype
 from graphmill.errors import InternalError, InvalidArgumentError
+from graphmill.function_source import function_source
 from graphmill.ops.attrs.attr_width import check_attr_widths
 from graphmill.ops.definition.op_traits import EFFECTS, Boundary, effect_set
 from graphmill.runtime.kernels.kernel_signature import (
@@ -179,7 +180,7 @@ class KernelDef:
     @property
     def source(self) -> str:
         """Where the kernel is defined, as `module.function`, for messages."""
-        return f"{self.function.__module__}.{getattr(self.function, '__qualname__', self.function)}"
+        return function_source(self.function)
 
 
 class KernelTable(list[KernelDef]):

@@ -22,6 +22,7 @@ import inspect
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
 
 from graphmill.errors import InvalidArgumentError
+from graphmill.function_source import function_source
 from graphmill.runtime.kernels.kernel import LOWERINGS_ATTRIBUTE
 
 if TYPE_CHECKING:
@@ -141,7 +142,7 @@ class Lowering(NamedTuple):
         function = self.function or next((check.predicate for check in self.checks), None)
         if function is None:
             return f"the declaration for {', '.join(self.ops)}"
-        return f"{function.__module__}.{getattr(function, '__qualname__', function)}"
+        return function_source(function)
 
 
 class LoweringTable(list[Lowering]):
