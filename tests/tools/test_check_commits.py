@@ -79,7 +79,7 @@ def test_range_is_checked(check_commits, repository, capsys) -> None:
     assert check_commits.main(["HEAD~1..HEAD"]) == 0
 
 
-def test_missing_history_is_said(check_commits, repository, capsys) -> None:
+def test_missing_history_is_reported(check_commits, repository, capsys) -> None:
     assert check_commits.main([]) == 0
     assert "no commit was checked" in capsys.readouterr().out
 

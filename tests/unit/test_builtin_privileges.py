@@ -66,5 +66,5 @@ def test_origin_is_read_for_messages_only() -> None:
         ("class C:\n    @property\n    def is_builtin(self): ...", []),
     ],
 )
-def test_how_readers_are_found(source: str, expected: list[str]) -> None:
+def test_readers_are_found(source: str, expected: list[str]) -> None:
     assert list(readers(source)) == expected

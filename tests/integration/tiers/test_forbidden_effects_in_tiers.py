@@ -153,9 +153,7 @@ def secret(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("tier", TIERS)
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_program_reads_the_file_where_nothing_is_forbidden(
-    name: str, tier: str, secret: Path
-) -> None:
+def test_program_reads_the_file_without_restrictions(name: str, tier: str, secret: Path) -> None:
     program = PROGRAMS[name]
     with session_of(program, tier, "net") as session:
         for _ in range(STEPS):

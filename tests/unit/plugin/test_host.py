@@ -168,7 +168,7 @@ class TestFaults:
         with pytest.raises(PluginError, match="graphmill_register_ops raised ZeroDivisionError"):
             bare_host(plugin("mine", register_ops=register_ops))
 
-    def test_a_failing_configure_takes_the_plugin_out(
+    def test_failing_configure_removes_the_plugin(
         self, use_dists: UseDists, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         use_dists("good")

@@ -40,7 +40,7 @@ def test_an_event_changes_the_state_and_returns_the_action() -> None:
     assert made.state is Door.SHUT
 
 
-def test_story_lists_transitions_with_causes() -> None:
+def test_history_lists_transitions_with_causes() -> None:
     history = TransitionHistory()
     made = door(history)
     made.send(Push.PUSH, "the wind")
@@ -75,7 +75,7 @@ def test_an_unexpected_event_is_warned_of_otherwise(monkeypatch: pytest.MonkeyPa
     assert "ignored" in str(history)
 
 
-def test_a_story_is_bounded_and_leaves_out_repetitions() -> None:
+def test_history_is_bounded_and_omits_repetitions() -> None:
     history = TransitionHistory(length=3)
     for number in range(10):
         history.add(Transition(f"door {number}", "open", "push", "shut"))

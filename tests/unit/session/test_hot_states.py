@@ -293,7 +293,7 @@ def test_our_own_internal_errors_surface_in_validation_mode(
             made.run("y:0", {"x:0": 2})
 
 
-def test_story_lists_steps_to_hot_state(make_host: Any) -> None:
+def test_history_lists_steps_to_hot_state(make_host: Any) -> None:
     plugin = FaultyPass("POST_PLACEMENT", ValueError())
     plugin._run = lambda graph, options: None  # type: ignore[method-assign]
     with session(plugin, make_host, "tiered") as made:

@@ -137,7 +137,7 @@ def test_unreachable_task_is_listed_with_the_others() -> None:
     assert other["error"] in shown.output
 
 
-def test_a_target_that_is_away_is_an_error() -> None:
+def test_unreachable_target_is_an_error() -> None:
     with socket.create_server(("127.0.0.1", 0)) as nobody:
         away = f"grpc://127.0.0.1:{nobody.getsockname()[1]}"
     with pytest.raises(errors.UnavailableError, match="returned no status"):

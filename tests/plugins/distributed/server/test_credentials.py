@@ -36,7 +36,7 @@ def alone() -> Any:
         yield server.target
 
 
-def test_whoever_shows_a_certificate_is_served(alone: str) -> None:
+def test_clients_with_a_certificate_are_served(alone: str) -> None:
     graph = graphmill.Graph()
     with graph.as_default():
         graph.constant(3.0, name="y")

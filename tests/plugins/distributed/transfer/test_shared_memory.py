@@ -123,7 +123,7 @@ def test_idle_blocks_are_closed_at_the_end_of_a_step(pool, clock):
     assert pool.num_bytes == 0
 
 
-def test_the_pool_keeps_to_its_bounds(pool):
+def test_pool_stays_within_its_bounds(pool):
     arrays = [taken(pool.put(A, 1, number)) for number in range(1, 4)]
     last = pool.put(A, 1, 4)
     assert pool.put(A, 1, 5) is None

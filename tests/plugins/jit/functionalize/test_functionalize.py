@@ -242,7 +242,7 @@ def test_an_error_in_a_body_names_the_original_node(functionalizing) -> None:
     assert functionalizing.outcomes == [WHILE]
 
 
-def test_a_switch_that_is_only_waited_for_goes(functionalizing) -> None:
+def test_switch_with_only_control_consumers_is_removed(functionalizing) -> None:
     graph = graphmill.Graph()
     with graph.as_default():
         x, p = graph.placeholder("int32", (), "x"), graph.placeholder("bool", (), "p")

@@ -103,7 +103,7 @@ def test_static_trip_count_gives_static_row_count() -> None:
     assert {"s", "y"} <= set(cluster.nodes)
 
 
-def test_pythons_and_bounds_a_loop_too() -> None:
+def test_logical_and_in_python_bounds_a_loop() -> None:
     """Python's `and`, as AutoGraph generates it, also bounds a loop."""
     cond = SMALL.replace(
         "sum = Sum(x, all, Tidx=int32)\n    small = Less(sum, top); y = LogicalAnd(less, small)",

@@ -117,7 +117,7 @@ def test_an_error_in_a_loop_names_its_node() -> None:
             session.run(total)
 
 
-def test_a_loop_with_two_that_wait_stays() -> None:
+def test_loop_with_two_waiting_nodes_is_not_rewritten() -> None:
     session, total = made(EAGER, dequeues=2)
     with session:
         for value in range(10):

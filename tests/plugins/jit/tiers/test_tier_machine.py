@@ -492,7 +492,7 @@ def test_programs_are_abandoned_if_compiler_is_lost_in_fork() -> None:
 # ---------------------------------------------------------------------------------------- histories
 
 
-def test_story_lists_state_changes_of_signature_with_reasons() -> None:
+def test_history_lists_state_changes_of_signature_with_reasons() -> None:
     cluster = Cluster()
     cluster.compiled("a")
     for _ in range(8):

@@ -135,7 +135,7 @@ def test_only_so_many_run_and_wait(clock):
     assert ran == [2, 2]
 
 
-def test_rows_of_a_cancelled_step_leave(clock):
+def test_rows_of_a_cancelled_step_are_removed(clock):
     ran, ends = [], []
     step = CancellationManager()
     batcher = Batcher(1, 8, 1.0, 10, clock)

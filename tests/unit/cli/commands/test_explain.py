@@ -165,7 +165,7 @@ def test_a_step_that_fails_is_an_error_of_execution(graphmill_cli, tmp_path) -> 
 
 
 @pytest.mark.jax
-def test_the_keys_of_json_stay(graphmill_cli, digits) -> None:
+def test_json_keys_are_stable(graphmill_cli, digits) -> None:
     """The keys of the JSON output remain, because scripts read them; keys may be added."""
     outcome = graphmill_cli(
         "explain", str(digits / "digits_frozen.pb"), "--jit", "--source", "--steps", "9", "--json"

@@ -39,7 +39,7 @@ def test_floats_are_scaled_to_one_and_a_batch_dimension_added(grey: Source) -> N
     ("pixels", "low", "high"), [("", 0, 1), ("0..1", 0, 1), ("0..255", 0, 255), ("-1..1", -1, 1)]
 )
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
-def test_pixels_have_the_range_that_is_asked_for(
+def test_pixels_have_the_requested_range(
     tmp_path: Path, dtype: Any, pixels: str, low: float, high: float
 ) -> None:
     image = np.zeros((8, 8), dtype)

@@ -48,7 +48,7 @@ KERNEL = OpKernel(some_kernel, KernelDef(("Neg",), some_kernel), "n", "Neg")
 SOURCE = "some_kernel"
 
 
-def test_e6_references_are_read_where_a_value_is_wanted() -> None:
+def test_e6_references_are_read_where_a_value_is_needed() -> None:
     assert refs_to_read(GRAPH.node("read")) == (0,)
     assert refs_to_read(GRAPH.node("assign")) == (1,)
     assert refs_to_read(GRAPH.node("string")) == ()

@@ -30,7 +30,7 @@ def test_e11_first_of_concurrent_kernels_wins() -> None:
     assert segment.find_or_create("a", slow) is first[0]
 
 
-def test_e11_a_kernel_that_cannot_be_made_is_not_kept() -> None:
+def test_e11_kernel_that_cannot_be_created_is_not_cached() -> None:
     segment = StatefulKernels()
 
     def fail() -> Any:

@@ -65,7 +65,7 @@ def test_s10_missing_resource_is_reported(resources: ResourceMgr, act: str) -> N
         getattr(resources, act)("", "words", Queue)
 
 
-def test_s10_the_first_look_up_makes_it(resources: ResourceMgr) -> None:
+def test_s10_first_lookup_creates_it(resources: ResourceMgr) -> None:
     made = resources.lookup_or_create("", "t", Table, Table)
     assert resources.lookup_or_create("", "t", Table, Table) is made
 

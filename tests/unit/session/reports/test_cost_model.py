@@ -80,9 +80,7 @@ def test_s6_cost_model_is_off_by_default() -> None:
         (0, 0, [0, 0, 0, 0, 0, 0]),
     ],
 )
-def test_s6_it_is_built_every_so_many_steps_after_some(
-    every: int, after: int, built: list[int]
-) -> None:
+def test_s6_cost_model_is_built_periodically(every: int, after: int, built: list[int]) -> None:
     config = {"graph_options": {"build_cost_model": every, "build_cost_model_after": after}}
     assert [int(len(message.node) > 0) for message in costs(config, steps=6)] == built
 
