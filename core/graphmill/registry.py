@@ -346,3 +346,9 @@ def _describe(value: object) -> str:
     """Return "module:name" of a class or function, or of the class of another object."""
     named: Any = value if hasattr(value, "__qualname__") else type(value)
     return f"{named.__module__}:{named.__qualname__}"
+
+
+def function_source(function: Callable[..., Any]) -> str:
+    """Return where a function is defined, as `module.function` or `module.outer.inner`."""
+    name: str = getattr(function, "__qualname__", str(function))
+    return f"{function.__module__}.{name.replace('.<locals>', '')}"

@@ -34,7 +34,6 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "registry",
         "proto",
         "files",
-        "function_source",
         "memory",
         "memory_budget",
         "templates",
@@ -158,10 +157,7 @@ def test_every_part_of_core_has_a_layer() -> None:
     assert parts - set(LAYER_OF) - {"testing"} == set()
 
 
-INTERNAL = {
-    "distribution", "function_source", "lazy_exports", "templates", "tensorflow_names", "__init__",
-    "__main__",
-}  # fmt: skip
+INTERNAL = {"distribution", "lazy_exports", "templates", "tensorflow_names", "__init__", "__main__"}
 """Parts that the page about the layers leaves out."""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import sys
 import threading
+from functools import partial
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from graphmill.registry import (
     PluginError,
     Provenance,
     Registry,
+    function_source,
     instance_of,
 )
 
@@ -268,3 +270,15 @@ def test_missing_type_cannot_be_preferred() -> None:
     registry: Registry[Any] = Registry("device")
     with pytest.raises(errors.NotFoundError, match="no device 'NPU'"):
         registry.preferring("NPU")
+
+
+def test_functions_in_functions_are_named_without_python_s_marks() -> None:
+    def inner() -> None: ...
+
+    outer = test_functions_in_functions_are_named_without_python_s_marks
+    assert function_source(inner) == f"{__name__}.{outer.__name__}.inner"
+    assert function_source(function_source) == "graphmill.registry.function_source"
+
+
+def test_callables_without_a_name_are_shown() -> None:
+    assert function_source(partial(int, base=2)).startswith("functools.functools.partial(<class")

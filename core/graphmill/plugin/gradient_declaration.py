@@ -16,7 +16,7 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from graphmill.function_source import function_source
+from graphmill.registry import function_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
-from graphmill.function_source import function_source
 from graphmill.ops.attrs.attr_types import NO_DEFAULT
 from graphmill.ops.definition.annotations import Annotation, attr_type, fixed_type, read_annotation
 from graphmill.ops.definition.names import op_name
@@ -27,6 +26,7 @@ from graphmill.ops.definition.op_def import ArgDef, AttrDef, OpDef
 from graphmill.ops.definition.op_def_validation import validate_op_def
 from graphmill.ops.definition.op_registry import OP_ATTRIBUTE
 from graphmill.ops.definition.op_traits import DEFAULT_TRAITS, OpTraits, effect_set
+from graphmill.registry import function_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

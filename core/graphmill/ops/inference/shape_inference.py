@@ -22,9 +22,9 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from graphmill.errors import InternalError, InvalidArgumentError, OpError
-from graphmill.function_source import function_source
 from graphmill.ops.definition.op_registry import same_bundled
 from graphmill.ops.inference.tensor_shape import UNKNOWN_SHAPE, TensorShape
+from graphmill.registry import function_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

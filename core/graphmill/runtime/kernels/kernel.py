@@ -30,9 +30,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from graphmill.dtypes import DType, as_dtype
 from graphmill.errors import InternalError, InvalidArgumentError
-from graphmill.function_source import function_source
 from graphmill.ops.attrs.attr_width import check_attr_widths
 from graphmill.ops.definition.op_traits import EFFECTS, Boundary, effect_set
+from graphmill.registry import function_source
 from graphmill.runtime.kernels.kernel_signature import (
     attr_keywords,
     takes_broker,

@@ -22,7 +22,7 @@ import inspect
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
 
 from graphmill.errors import InvalidArgumentError
-from graphmill.function_source import function_source
+from graphmill.registry import function_source
 from graphmill.runtime.kernels.kernel import LOWERINGS_ATTRIBUTE
 
 if TYPE_CHECKING:
