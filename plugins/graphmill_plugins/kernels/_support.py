@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _MAX_INT64 = 2**63 - 1
 POINTER_SIZE = 8
+_MAX_AXES = 254  # as in TensorFlow's `TensorShape`
 SMALL_REQUEST = 1 << 20
 """Size in bytes up to which a kernel may allocate without a check of the budget."""
 INT32_MAX = int(np.iinfo(np.int32).max)
@@ -82,12 +83,25 @@ def refuse_objects(dtype: DType, verb: str) -> None:
         )
 
 
+def check_axis_count(vector: Value, what: str) -> None:
+    """Check that a vector with an element for each axis is short, before Python reads all of it.
+
+    Raises:
+        InvalidArgumentError: it has more elements than a tensor can have axes.
+    """
+    if vector.size > _MAX_AXES:
+        raise InvalidArgumentError(
+            f"{what} has {vector.size} elements; a tensor has at most {_MAX_AXES} dimensions"
+        )
+
+
 def to_ints(vector: Value) -> tuple[int, ...]:
     """Return a concrete integer vector (or scalar: one element) as Python integers.
 
     Raises:
-        InvalidArgumentError: it has more than one axis.
+        InvalidArgumentError: it has more than one axis, or more elements than axes can be.
     """
+    check_axis_count(vector, "a vector of integers for each axis")
     if vector.ndim > 1:
         raise InvalidArgumentError(
             f"expected a scalar or a vector of integers, got shape {shape_text(vector.shape)}"
@@ -134,8 +148,9 @@ def checked_shape(vector: Value, what: str = "shape") -> tuple[int, ...]:
     """Return a concrete shape vector as a tuple of sizes.
 
     Raises:
-        InvalidArgumentError: it is not a vector, or a size is negative.
+        InvalidArgumentError: it is not a vector, has too many elements, or a size is negative.
     """
+    check_axis_count(vector, what)
     if vector.ndim != 1:
         raise InvalidArgumentError(
             f"{what} must be a vector of integers, got a tensor of shape {shape_text(vector.shape)}"

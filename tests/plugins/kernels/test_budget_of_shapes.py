@@ -34,10 +34,10 @@ RESULTS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def run(make: Callable[[Any], Any], x: Any) -> Any:
+def run(make: Callable[[Any], Any], x: Any, dtype: str = "float32") -> Any:
     graph = graphmill.Graph()
     with graph.as_default():
-        fed = graph.placeholder("float32", name="x")
+        fed = graph.placeholder(dtype, name="x")
         y = make(fed)
     with graphmill.Session(graph=graph, config={"graphmill": {"jit": "off"}}) as session:
         return session.run(y, {fed: x})
@@ -63,3 +63,15 @@ def test_sum_over_an_empty_axis_is_refused(reduce: Any) -> None:
     assert run(lambda x: reduce(x, [1]), empty).shape == (0,)
     with pytest.raises(errors.ResourceExhaustedError, match="16000000 bytes are requested"):
         run(lambda x: reduce(x, [0]), empty)
+
+
+@pytest.mark.parametrize("op", ["ScatterNd", "ConcatOffset", "Tile"])
+def test_vector_of_more_sizes_than_axes_can_be_is_refused_unread(op: str) -> None:
+    sizes = np.broadcast_to(np.int32(1), 1 << 40)  # a constant stores one value for all
+    makes: dict[str, Callable[[Any], Any]] = {
+        "ScatterNd": lambda x: ops.array.scatter_nd([[0]], [1.0], x),
+        "ConcatOffset": lambda x: ops.array.concat_offset(0, [x, x])[0],
+        "Tile": lambda x: ops.array.tile([1.0], x),
+    }
+    with pytest.raises(errors.InvalidArgumentError, match=r"1099511627776 elements.*at most 254"):
+        run(makes[op], sizes, "int32")

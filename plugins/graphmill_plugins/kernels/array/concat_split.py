@@ -13,6 +13,7 @@ from graphmill.spi.kernels import shape_of_value
 from graphmill_plugins.kernels._support import (
     SMALL_REQUEST,
     ask_for_memory,
+    check_axis_count,
     check_size,
     checked_axis,
     is_numpy,
@@ -86,6 +87,7 @@ def concat_offset(_xp: ArrayNamespace, concat_dim: Value, shapes: list[Value]) -
     """Return the offset of each shape in the concatenation."""
     dimension = scalar_int("concat_dim", concat_dim)
     for index, shape in enumerate(shapes):
+        check_axis_count(shape, f"input {index}")
         if shape.ndim != 1:
             raise InvalidArgumentError(
                 f"input {index} should be a vector, but got shape {shape_text(shape.shape)}"
