@@ -8,7 +8,8 @@ Semantics: `tensorflow/core/grappler/optimizers/auto_mixed_precision.cc`. The to
 - `auto_mixed_precision_cpu`: on CPUs, as a GPU would in float16: values are rounded to float16, and
   kernels compute in float32.
 
-Nodes that are fetched keep their types.
+Nodes that are fetched keep their types. So do nodes whose kernel is not of their op's supplier, if
+the kernel for the half type is not of the same one: it may compute something else.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from graphmill import dtypes
 from graphmill.spi import topological_order
+from graphmill.spi.compilers import supplier_of
 from graphmill.spi.graphs import is_result
-from graphmill.spi.passes import free_name_in
+from graphmill.spi.passes import free_name_in, is_overridden, kernels_of_node
 from graphmill_plugins.passes.half_casts import convert_slots, round_slots
 from graphmill_plugins.passes.half_selection import HalfSelection
 from graphmill_plugins.passes.type_slots import TypeSlots
@@ -27,6 +29,7 @@ from graphmill_plugins.passes.type_slots import TypeSlots
 if TYPE_CHECKING:
     from graphmill.dtypes import DType
     from graphmill.spi import Device, Graph, HalfPrecision, Node
+    from graphmill.spi.compilers import KernelChoice
     from graphmill.spi.passes import PassOptions
     from graphmill_plugins.passes.type_slots import TypeSlot
 
@@ -86,7 +89,6 @@ def _uses_onednn() -> bool:
 
 def _convert(graph: Graph, options: PassOptions, mode: Mode) -> None:
     cast = options.host.ops.get("Cast")
-    find_kernel = options.host.kernels.try_find
     devices = {device.name: device for device in mode.devices}
     fetched = _fetched_nodes(graph)
 
@@ -95,8 +97,10 @@ def _convert(graph: Graph, options: PassOptions, mode: Mode) -> None:
         device = devices.get(node.assigned_device)
         if device is None or node in fetched or not slot.allows(mode.half):
             return False
-        attrs = slot.attrs_with(mode.half)
-        return find_kernel(node.op_def, attrs, device.device_type, device.backends) is not None
+        half = options.host.kernels.try_find(
+            node.op_def, slot.attrs_with(mode.half), device.device_type, device.backends
+        )
+        return half is not None and _may_replace(half, node, options)
 
     def precision(node: Node) -> HalfPrecision:
         declared: HalfPrecision = getattr(node.op_def.traits, mode.half.name)
@@ -104,12 +108,20 @@ def _convert(graph: Graph, options: PassOptions, mode: Mode) -> None:
 
     for node in graph.nodes:
         is_converted = node.assigned_device in devices and node not in fetched
-        if is_converted and node.op_def.traits.half_form:
+        if is_converted and node.op_def.traits.half_form and not is_overridden(node, options):
             graph.replace_node(node, _half_form(graph, node, options))
     slots = TypeSlots(topological_order(graph))
     half = HalfSelection(slots, precision, can_be_half, cast).select()
     if half:
         (round_slots if mode.rounds else convert_slots)(graph, slots, half, mode.half, cast)
+
+
+def _may_replace(half: KernelChoice, node: Node, options: PassOptions) -> bool:
+    """Return whether the kernel for a half type computes what the node's kernel computes."""
+    if not is_overridden(node, options):
+        return True
+    own = (choice for choice in kernels_of_node(node, options) if choice is not None)
+    return all(supplier_of(choice.owner) == supplier_of(half.owner) for choice in own)
 
 
 def _half_form(graph: Graph, node: Node, options: PassOptions) -> Node:

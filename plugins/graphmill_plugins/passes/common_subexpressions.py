@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from graphmill.errors import OpError
 from graphmill.spi import TensorAttr, topological_order
+from graphmill.spi.passes import is_overridden
 from graphmill_plugins.passes.options import is_enabled
 from graphmill_plugins.passes.purity import has_pure_op, is_pure
 
@@ -36,6 +37,8 @@ def merge(graph: Graph, options: PassOptions) -> None:
         # The kernel, which equal nodes share, is looked up only if there is a duplicate.
         if original is node or not is_pure(original, options):
             continue
+        if node.inputs != original.inputs and is_overridden(node, options):
+            continue  # its op is commutative, but its kernel may not be
         for output in range(node.num_outputs):
             graph.redirect(node, output, original, output)
         for edge in [edge for edge in node.out_edges if edge.is_control]:

@@ -5,7 +5,8 @@ folded: the step reports the error if it runs the node.
 
 A node is computed on the host with NumPy, whatever its device. To get the same value, this is done
 only if the node's own kernel is the host's or comes from the same supplier, whose kernels of one op
-are assumed to agree. A node with a kernel of another plugin is not folded.
+are assumed to agree. A node with a kernel of another plugin is not folded. Nor is the value of a
+constant used whose kernel is another plugin's.
 
 No deadline applies yet, so kernels that can take long are cancelled after some seconds, and their
 nodes are left to the step.
@@ -21,7 +22,7 @@ import numpy as np
 from graphmill import dtypes
 from graphmill.spi import Provenance, TensorAttr, topological_order
 from graphmill.spi.graphs import is_constant
-from graphmill.spi.passes import bind_node, effects_of_node, kernels_of_node
+from graphmill.spi.passes import bind_node, is_overridden, kernels_of_node
 from graphmill_plugins.passes.options import is_enabled
 from graphmill_plugins.passes.purity import has_pure_op, is_forwarding
 
@@ -50,7 +51,7 @@ def fold(graph: Graph, options: PassOptions) -> None:
             folder.fold(node)
     if folder.folded:
         graph.withdraw(folder.folded)
-        graph.withdraw(n for n in graph.nodes if _is_constant(n) and not n.out_edges)
+        graph.withdraw(n for n in graph.nodes if folder.is_known(n) and not n.out_edges)
 
 
 class _Allowance:
@@ -73,27 +74,34 @@ class _Folder:
         self.options = options
         self.limit = limit
         self.values: dict[Node, Any] = {}
+        self._known: dict[Node, bool] = {}
         self.folded: set[Node] = set()
         self.const = options.host.ops.get("Const")
         self.allowance = _Allowance(_MAX_SECONDS)
+
+    def is_known(self, node: Node) -> bool:
+        """Return whether a node is a constant whose value its attr states."""
+        known = self._known.get(node)
+        if known is None:
+            known = self._known[node] = _has_value(node) and not is_overridden(node, self.options)
+        return known and not node.control_in_edges
 
     def is_foldable(self, node: Node) -> bool:
         return bool(
             node.in_edges
             and not node.control_in_edges
             and node.output_types
-            and all(_is_constant(edge.src) for edge in node.in_edges)
+            and all(self.is_known(edge.src) for edge in node.in_edges)
             and all(dtype.is_numpy_compatible for dtype in node.output_types)
             and has_pure_op(node)
         )
 
     def fold(self, node: Node) -> None:
         source = node.in_edges[0].src
-        if is_forwarding(node) and source.assigned_device == node.assigned_device:
+        if source.assigned_device == node.assigned_device and is_forwarding(node, self.options):
             # These are half of the nodes of a frozen graph; consumers can use the source itself.
-            if not effects_of_node(node, self.options):
-                self.graph.redirect(node, 0, source, 0)
-                self.folded.add(node)
+            self.graph.redirect(node, 0, source, 0)
+            self.folded.add(node)
             return
         choice = self._kernel(node)
         if choice is None:
@@ -148,6 +156,11 @@ class _Folder:
         return value
 
 
+def _has_value(node: Node) -> bool:
+    is_value = is_constant(node) and node.output_types[0] is not dtypes.resource
+    return is_value and has_pure_op(node)
+
+
 def _num_bytes(value: np.ndarray[Any, Any]) -> int:
     """Return the size of a value, including the strings that it refers to."""
     if not value.dtype.hasobject:
@@ -162,9 +175,3 @@ def _is_of_one_supplier(one: KernelChoice, other: KernelChoice) -> bool:
     owners = one.owner, other.owner
     suppliers = {owner.supplier for owner in owners if isinstance(owner, Provenance)}
     return len(suppliers) == 1 and all(isinstance(owner, Provenance) for owner in owners)
-
-
-def _is_constant(node: Node) -> bool:
-    if not is_constant(node) or node.control_in_edges or not has_pure_op(node):
-        return False
-    return node.output_types[0] is not dtypes.resource

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphmill.spi.graphs import ancestors, is_argument, is_next_iteration
-from graphmill.spi.passes import effects_of_node
 from graphmill_plugins.passes.options import is_enabled
 from graphmill_plugins.passes.purity import is_forwarding
 
@@ -31,19 +30,17 @@ def prune(graph: Graph, options: PassOptions) -> None:
     ]
     root_set = set(roots)
     for node in graph.nodes:
-        if not is_forwarding(node) or node in root_set or not _can_bypass(node):
-            continue
-        if not effects_of_node(node, options):
+        if node.op_def.traits.forwards and node not in root_set and _can_bypass(node, options):
             source = node.in_edges[0]
             graph.redirect(node, 0, source.src, source.src_output)
     needed = ancestors(roots)
     graph.withdraw(node for node in graph.nodes if node not in needed)
 
 
-def _can_bypass(node: Node) -> bool:
+def _can_bypass(node: Node, options: PassOptions) -> bool:
+    has_control = node.control_in_edges or any(edge.is_control for edge in node.out_edges)
+    if has_control or not is_forwarding(node, options):
+        return False
     source = node.in_edges[0]
     # Such a node reads a reference: bypassing it would make later assignments visible.
-    if source.src.output_types[source.src_output].is_ref:
-        return False
-    has_control = node.control_in_edges or any(edge.is_control for edge in node.out_edges)
-    return not has_control
+    return not source.src.output_types[source.src_output].is_ref

@@ -3,7 +3,8 @@
 A function runs on one task, but the nodes of a branch or of a loop's body may be placed on several.
 So their nodes become nodes of the graph, which is partitioned by task. Calls of functions with
 nodes that request tasks, or that are lowered themselves, are inlined for the same reason. In a
-single process functions are called, and nothing is lowered.
+single process functions are called, and nothing is lowered. Nor is a node whose kernel is of
+another supplier than its op's: the kernel may do more than call the functions.
 
 Semantics: `lower_functional_ops.cc`, `lower_if_op.cc`, `lower_case_op.cc` and `lower_while_op.cc`
 in tensorflow/core/common_runtime; the attr `_lower_using_switch_merge` requests the lowering.
@@ -17,7 +18,7 @@ from graphmill import dtypes
 from graphmill.errors import OpError
 from graphmill.spi import CallKind
 from graphmill.spi.graphs import NEVER_DEAD_ATTR, ancestors, calls_of, requested_executor
-from graphmill.spi.passes import BodyCopy, free_name_in, function_with_effects
+from graphmill.spi.passes import BodyCopy, free_name_in, function_with_effects, is_overridden
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -58,6 +59,8 @@ def _lowering_of(node: Node, options: PassOptions) -> Callable[[_Call], list[Bod
     """Return the lowering of a node; None if it is not lowered."""
     called = calls_of(node)
     kinds = {one.kind for one in called}
+    if node.op not in node.graph.library and kinds and is_overridden(node, options):
+        return None
     if node.attrs.get(_ATTR):
         if kinds == _BRANCHES:
             return _lower_branches

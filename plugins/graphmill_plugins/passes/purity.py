@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphmill.spi import ControlFlow, Source
-from graphmill.spi.passes import effects_of, effects_of_node
+from graphmill.spi.passes import effects_of, effects_of_node, is_overridden, kernels_of_node
 
 if TYPE_CHECKING:
     from graphmill.spi import Node
@@ -36,6 +36,15 @@ def is_pure(node: Node, options: PassOptions) -> bool:
     return has_pure_op(node) and not effects_of_node(node, options)
 
 
-def is_forwarding(node: Node) -> bool:
-    """Return whether an op returns its only input unchanged, without effects."""
-    return node.op_def.traits.forwards and len(node.in_edges) == 1
+def is_forwarding(node: Node, options: PassOptions) -> bool:
+    """Return whether a node returns its only input unchanged, without effects.
+
+    A kernel of another supplier than the op's may change it, unless the kernel promises not to.
+    """
+    if not node.op_def.traits.forwards or len(node.in_edges) != 1:
+        return False
+    if effects_of_node(node, options):
+        return False
+    return not is_overridden(node, options) or all(
+        choice is None or choice.definition.forwards for choice in kernels_of_node(node, options)
+    )

@@ -20,6 +20,7 @@ from graphmill.spi import (
     OpDef,
     OpTraits,
 )
+from graphmill.testing.fakes.third_party_plugin import ThirdPartyPlugin
 from graphmill.testing.proto_builders import const_def, function_def, graph_def, node_def
 
 BFLOAT16 = "auto_mixed_precision_onednn_bfloat16"
@@ -217,6 +218,23 @@ def test_batch_normalization_without_half_types_is_replaced_by_one_that_has_them
     assert nodes["normal"].op == "FusedBatchNormV2"
     assert types(nodes, "normal") == ["bfloat16"]
     np.testing.assert_allclose(value, exact, rtol=0.05, atol=0.05)
+
+
+@pytest.mark.parametrize(
+    ("types_of_kernel", "expected"),
+    [(["float32"], "float32"), (["float32", "bfloat16"], "bfloat16")],
+)
+def test_kernel_of_a_plugin_is_not_replaced_by_one_for_a_half_type(
+    graph, types_of_kernel: list[str], expected: str
+) -> None:
+    @graphmill.kernel("MatMul", backend="numpy", priority=10, types={"T": types_of_kernel})
+    def halves(xp: Any, a: Any, b: Any) -> Any:
+        return xp.full_like(a, 0.5)
+
+    host = graphmill.Host(plugins=[ThirdPartyPlugin(kernels=[halves])])
+    value, nodes = run(graph, rewrite(**{BFLOAT16: "ON"}), host)
+    assert types(nodes, "product") == [expected]
+    np.testing.assert_allclose(value, np.full((4, 4), np.exp(np.tanh(0.5))), rtol=0.02)
 
 
 class HalfDevice(Device):

@@ -1,7 +1,8 @@
-"""The effects of a node on its device, for code that rewrites graphs.
+"""What a node does on its device, for code that rewrites graphs.
 
-A pass that merges, folds, removes or moves nodes must use these functions instead of the op's
-effects: a kernel may have more effects than its op declares, and the device determines the kernel.
+A pass that merges, folds, removes, moves or replaces nodes must use these functions instead of the
+op's declarations alone: a kernel may have more effects than its op declares, a plugin's kernel may
+compute something else, and the device determines the kernel.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphmill.graph.functions.function_body import instantiate_function
 from graphmill.ops.definition.effects import effects_of
+from graphmill.runtime.kernels.lowering_registry import supplier_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -57,6 +59,20 @@ def kernels_of_node(node: Node, options: PassOptions) -> list[KernelChoice | Non
         find(node.op_def, node.attrs, device.device_type, device.backends)
         for device in _devices_of(node, options.devices)
     ]
+
+
+def is_overridden(node: Node, options: PassOptions) -> bool:
+    """Return whether a kernel of another supplier than the op's computes a node on its device.
+
+    The supplier of an op declares its traits, and a kernel of another supplier may compute
+    something else. So a node for which this returns true must run its kernel: a pass must not
+    replace it according to its op's traits.
+    """
+    choices = [choice for choice in kernels_of_node(node, options) if choice is not None]
+    if not choices:
+        return False
+    owner = supplier_of(options.host.ops.provenance(node.op))
+    return any(supplier_of(choice.owner) != owner for choice in choices)
 
 
 def _devices_of(node: Node, devices: Iterable[Device]) -> list[Device]:

@@ -74,7 +74,7 @@ class Eligibility:
             return "it controls execution with dead values"
         if traits.gives_dead:
             return "it may return dead values"
-        choice = LoweringChoice() if is_source(node) else self.choices.of(node)
+        choice = self._choice(node)
         reason = _bad_type(node, _handles_taken(node, choice))
         if reason is not None:
             return reason
@@ -85,6 +85,11 @@ class Eligibility:
         if choice.kernel is not None and choice.kernel.definition.distinct_rows:
             return NOT_DISTINCT
         return None
+
+    def _choice(self, node: Node) -> LoweringChoice | str:
+        if is_source(node):
+            return self.choices.why_role_is_not_all(node) or LoweringChoice()
+        return self.choices.of(node)
 
     def size(self, node: Node) -> int:
         """Return the number of operations of an eligible node, those of its functions included."""

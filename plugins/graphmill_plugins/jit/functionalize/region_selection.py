@@ -38,10 +38,9 @@ def traceable_regions(
 def why_untraceable(node: Node, choices: LoweringChoices) -> str | None:
     """Return why the compiler cannot trace a node, or None."""
     traits = node.op_def.traits
-    if traits.is_control_flow or is_control_trigger(node):
+    has_role = traits.is_control_flow or is_control_trigger(node)
+    if has_role or is_source(node) or traits.forwards:
         reason = choices.why_role_is_not_all(node)
         return f"{node.name} ({node.op}): {reason}" if reason else None
-    if is_source(node) or traits.forwards:
-        return None
     choice = choices.of(node)
     return f"{node.name} ({node.op}): {choice}" if isinstance(choice, str) else None

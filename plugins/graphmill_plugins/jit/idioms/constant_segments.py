@@ -15,6 +15,7 @@ import numpy as np
 from graphmill import dtypes
 from graphmill.spi import TensorAttr
 from graphmill.spi.graphs import is_constant
+from graphmill.spi.passes import is_overridden
 from graphmill_plugins.jit.idioms import SCALES, WITH_COUNT
 from graphmill_plugins.jit.ir.unique_name import unique_name
 
@@ -28,9 +29,12 @@ _SUMMED_IN_OWN_TYPE: Final = frozenset({"float32", "float64"})  # sums have no h
 def count_constant_segments(graph: Graph, options: PassOptions) -> None:
     """Replace sparse segment reductions, and their gradients, whose segment ids are constant."""
     for node in list(graph.nodes):
-        if node.op in WITH_COUNT:
+        is_counted = node.op in WITH_COUNT
+        if not (is_counted or node.op in SCALES) or is_overridden(node, options):
+            continue
+        if is_counted:
             _count_segments(graph, node, options)
-        elif node.op in SCALES:
+        else:
             _keep_duplicates(graph, node, options)
 
 
@@ -72,7 +76,7 @@ def _count_segments(graph: Graph, node: Node, options: PassOptions) -> None:
 def _keep_duplicates(graph: Graph, node: Node, options: PassOptions) -> None:
     """Replace a gradient by its rows if the optimizer sums the rows of equal indices."""
     unique = _reader_that_sums(node)
-    if unique is None or _constant_ids(node) is None:
+    if unique is None or _constant_ids(node) is None or is_overridden(unique, options):
         return
     grad, indices, ids, _ = node.in_edges
     new = graph.add_node(

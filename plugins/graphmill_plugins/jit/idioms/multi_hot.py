@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from graphmill.spi.graphs import is_constant
+from graphmill.spi.passes import is_overridden
 from graphmill_plugins.jit.idioms import ONE_HOT
 from graphmill_plugins.jit.ir.unique_name import unique_name
 
@@ -29,6 +30,8 @@ def count_one_hots(graph: Graph, options: PassOptions) -> None:
         if attrs is None:
             continue
         one_hot = total.in_edges[0].src
+        if is_overridden(total, options) or is_overridden(one_hot, options):
+            continue
         indices = one_hot.in_edges[0]
         before = {edge.src: None for node in (one_hot, total) for edge in node.control_in_edges}
         before.pop(graph.source, None)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from graphmill.spi.graphs import is_constant, without_forwarding
+from graphmill.spi.passes import is_overridden
 from graphmill_plugins.jit.idioms import HITS
 from graphmill_plugins.jit.ir.unique_name import unique_name
 
@@ -38,6 +39,8 @@ def mark_accidental_hits(graph: Graph, options: PassOptions) -> None:
             continue
         hits, shape = between[-1], dense.in_edges[1]
         removed = [dense, *between]
+        if any(is_overridden(node, options) for node in removed):
+            continue
         before = {edge.src: None for node in removed for edge in node.control_in_edges}
         before.pop(graph.source, None)
         new = graph.add_node(

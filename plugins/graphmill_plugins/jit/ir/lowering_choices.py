@@ -124,13 +124,16 @@ class LoweringChoices:
         )
 
     def why_role_is_not_all(self, node: Node) -> str:
-        """Return why a control-flow node may do more than its role; empty if it cannot.
+        """Return why a node may do something else than its role; empty if it cannot.
 
-        The compiler implements the role, which the supplier of the op declares. A kernel of another
-        supplier may behave differently.
+        The compiler implements the roles of control flow, constants, variables and nodes that
+        forward their inputs, as the supplier of the op declares them. A kernel of another supplier
+        may behave differently, unless it promises to forward its inputs.
         """
         choice = self.kernel_choice(node)
-        return self._why_overridden(node, choice) if choice is not None else ""
+        if choice is None or (node.op_def.traits.forwards and choice.definition.forwards):
+            return ""
+        return self._why_overridden(node, choice)
 
     def takes_pytrees(self, node: Node) -> bool:
         """Return whether the variants that a node reads and returns are pytrees."""

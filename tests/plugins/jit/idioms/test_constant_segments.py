@@ -29,7 +29,7 @@ INPUTS = {"rows": "int64[6]", "x": "float32[4, 3]"}
 def ops_after(*nodes: str, **inputs: str) -> set[str]:
     made = graph(*nodes, **{**INPUTS, **inputs})
     fetch_unread(made)
-    count_constant_segments(made, PassOptions(None, None, graphmill.default_host()))
+    count_constant_segments(made, PassOptions(None, [], graphmill.default_host()))
     return {node.op for node in made.nodes if "Segment" in node.op}
 
 

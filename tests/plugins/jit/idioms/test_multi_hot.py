@@ -18,7 +18,7 @@ HOST = graphmill.default_host()
 def ops_after(*nodes: str) -> set[str]:
     made = graph(*nodes, i="int32[2]")
     fetch_unread(made)
-    count_one_hots(made, PassOptions(None, None, HOST))
+    count_one_hots(made, PassOptions(None, [], HOST))
     return {node.op for node in made.nodes if node.op in ("Sum", "OneHot", "_MultiHot")}
 
 

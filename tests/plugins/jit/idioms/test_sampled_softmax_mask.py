@@ -35,7 +35,7 @@ INPUTS = {"y": "int64[5, 2]", "x": "float32[5, 6]"}
 def ops_after(*nodes: str) -> set[str]:
     made = graph(*nodes, **INPUTS)
     fetch_unread(made)
-    mark_accidental_hits(made, PassOptions(None, None, graphmill.default_host()))
+    mark_accidental_hits(made, PassOptions(None, [], graphmill.default_host()))
     return {node.op for node in made.nodes} & {
         *("_AccidentalHits", "SparseToDense", "ComputeAccidentalHits")
     }
