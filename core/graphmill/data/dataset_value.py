@@ -7,7 +7,6 @@ next loop. Datasets that it reads become values as well, so that all readers sha
 
 from __future__ import annotations
 
-import weakref
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +15,7 @@ from graphmill.data.recipe import Recipe
 from graphmill.errors import OutOfRangeError
 from graphmill.graph.builder import Graph
 from graphmill.ops import dataset as ops
+from graphmill.runtime.threads.finalizer_thread import call_when_dropped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -127,7 +127,7 @@ class _OpenSession:
         from graphmill.session.session import Session
 
         self.session = Session(graph=graph)
-        weakref.finalize(self, self.session.close)
+        call_when_dropped(self, self.session.close)
 
 
 class _Elements:

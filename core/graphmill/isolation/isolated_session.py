@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import time
-import weakref
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
@@ -29,6 +28,7 @@ from graphmill.isolation.packets import Packet
 from graphmill.isolation.protections import check_protections
 from graphmill.isolation.tensors import decode_tensors, encode_tensors
 from graphmill.isolation.visible_files import visible_files
+from graphmill.runtime.threads.finalizer_thread import call_when_dropped
 from graphmill.session.options import as_message, copy_message
 from graphmill.session.steps.fetches import FetchPlan, feed_name, several, target_name
 
@@ -86,7 +86,7 @@ class IsolatedSession:
         self._timeout_ms = config.operation_timeout_in_ms
         self._config = config
         self._process = ChildProcess(text, limits, access)
-        self._finalizer = weakref.finalize(self, self._process.close)
+        self._finalizer = call_when_dropped(self, self._process.close)
         try:
             self.meta_graph = self._load(text, tags)
         except BaseException:
@@ -155,7 +155,8 @@ class IsolatedSession:
 
     def close(self) -> None:
         """End the process, at once if a step is running; safe to call twice."""
-        self._finalizer()
+        if self._finalizer.detach() is not None:
+            self._process.close()
 
     def __enter__(self) -> Self:
         return self

@@ -1,4 +1,4 @@
-"""Process-wide state: signals, forks, BLAS threads, memory, and effects that users can disable.
+"""Process-wide state: signals, forks, finalizers, BLAS threads, and effects users can disable.
 
     from graphmill.spi.process import DeferredInterrupt, warnings_ignored
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from graphmill.runtime.process.malloc import keep_freed_memory as keep_freed_memory
     from graphmill.runtime.process.references import references_in as references_in
     from graphmill.runtime.process.warning_filters import warnings_ignored as warnings_ignored
+    from graphmill.runtime.threads.finalizer_thread import call_when_dropped as call_when_dropped
 else:
     from graphmill.spi._lazy import lazy_names
 
@@ -54,5 +55,6 @@ else:
             "graphmill.runtime.process.malloc": "keep_freed_memory",
             "graphmill.runtime.process.references": "references_in",
             "graphmill.runtime.process.warning_filters": "warnings_ignored",
+            "graphmill.runtime.threads.finalizer_thread": "call_when_dropped",
         },
     )

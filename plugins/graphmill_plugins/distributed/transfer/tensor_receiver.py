@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import weakref
 from dataclasses import dataclass
@@ -11,7 +12,6 @@ import numpy as np
 
 from graphmill.dtypes import as_dtype
 from graphmill.errors import InternalError, OpError, ResourceExhaustedError
-from graphmill.spi.process import fork_safe_lock
 from graphmill.spi.protos import proto
 from graphmill_plugins.distributed.transfer.host_identity import host_identity
 from graphmill_plugins.distributed.wire.tensor_messages import parse_message
@@ -47,22 +47,26 @@ class TensorReceiver:
         settings: the settings of this task.
         variants: the codecs of variants.
 
-    Threads: any may call anything; `_lock` guards the count of mapped tensors.
+    Threads: any may call anything.
 
     Attributes:
         variants: the codecs of variants.
-        num_mapped: the number of received tensors in other tasks' memory.
     """
 
     def __init__(self, settings: TransferSettings, variants: VariantRegistry) -> None:
         self._settings = settings
         self.variants = variants
-        self._lock = fork_safe_lock()
-        self.num_mapped = 0
+        self._mapped: set[int] = set()
+        self._mapping_numbers = itertools.count()
         pieces = settings.piece_bytes if settings.pieces else 0
         identity = host_identity() if settings.shared_memory else b""
         self._near = _options(identity, pieces)
         self._far = _options(b"", pieces)
+
+    @property
+    def num_mapped(self) -> int:
+        """The number of received tensors in other tasks' memory."""
+        return len(self._mapped)
 
     def options(self, *, is_near: bool = True) -> bytes:
         """Return the options to append to a serialized RecvTensorRequest; may be empty.
@@ -123,15 +127,12 @@ class TensorReceiver:
         from graphmill_plugins.distributed.transfer.shared_block import DATA, map_block
 
         mapping = map_block(memory.pid, memory.fd, memory.name, offer.transfer_id, offer.num_bytes)
-        with self._lock:
-            self.num_mapped += 1
-        weakref.finalize(mapping, self._unmapped).atexit = False
+        # The garbage collector may call the finalizer at any place, so it must need no lock.
+        number = next(self._mapping_numbers)
+        self._mapped.add(number)
+        weakref.finalize(mapping, self._mapped.discard, number).atexit = False
         flat = np.frombuffer(mapping, np.uint8, offer.num_bytes, DATA)
         return flat.view(offer.dtype).reshape(offer.shape)
-
-    def _unmapped(self) -> None:
-        with self._lock:
-            self.num_mapped -= 1
 
 
 def _options(identity: bytes, piece_bytes: int) -> bytes:

@@ -93,6 +93,7 @@ class DebugEventsWriter:
         for name in _FILES:
             broker.write(f"{prefix}.{name}")
         self._traces = _Traces(f"{prefix}.{_TRACES}", capacity, broker)
+        # It may close in any thread: whoever holds the lock of the traces uses the writer.
         weakref.finalize(self, self._traces.close)
 
     def add(self, event: proto.DebugEvent) -> None:

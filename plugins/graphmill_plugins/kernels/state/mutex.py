@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import ResourceHandle, kernel
-from graphmill.spi.process import fork_safe_lock
+from graphmill.spi.process import call_when_dropped, fork_safe_lock
 from graphmill_plugins.kernels.state.value import node_key
 from graphmill_plugins.kernels.wait_queue import Waiter, WaitQueue
 
@@ -81,19 +81,16 @@ class Mutex:
 class Hold:
     """A step's ownership of a mutex; it ends when the lock is consumed, or with the step."""
 
-    __slots__ = ("__weakref__", "_mutex")
+    __slots__ = ("__weakref__", "_finalizer", "_mutex")
 
     def __init__(self, mutex: Mutex) -> None:
-        self._mutex: Mutex | None = mutex
+        self._mutex = mutex
+        self._finalizer = call_when_dropped(self, mutex.release, at_exit=False)
 
     def release(self) -> None:
         """Release the mutex; further calls do nothing."""
-        mutex, self._mutex = self._mutex, None
-        if mutex is not None:
-            mutex.release()
-
-    def __del__(self) -> None:
-        self.release()
+        if self._finalizer.detach() is not None:
+            self._mutex.release()
 
 
 class MutexLock:

@@ -120,6 +120,7 @@ class SummaryWriter:
         with self._lock:
             if self._file is None:
                 self._file = EventFile(folder, max_queue, flush_seconds, suffix, broker)
+                # It may close in any thread: whoever holds the file's lock uses the writer.
                 self._finalizer = weakref.finalize(self, self._file.close)
 
     def file(self) -> EventFile:

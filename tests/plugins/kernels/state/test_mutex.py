@@ -9,6 +9,8 @@ import pytest
 import graphmill
 from graphmill import errors, ops
 from graphmill.runtime.steps.cancellation import CancellationManager
+from graphmill.runtime.threads.finalizer_thread import FINALIZER_THREAD
+from graphmill.testing.timeouts import TIMEOUT
 from graphmill_plugins.kernels.state.mutex import Hold, Mutex
 
 
@@ -51,6 +53,7 @@ def test_end_of_step_releases_the_mutex() -> None:
     mutex = Mutex("m")
     first, second = ask(mutex), ask(mutex)
     first.holds.clear()
+    assert FINALIZER_THREAD.wait_idle(TIMEOUT)
     assert second.lock is not None
     first.lock.release()
     assert ask(mutex).lock is None

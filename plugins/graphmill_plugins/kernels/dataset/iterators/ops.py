@@ -24,7 +24,7 @@ from graphmill.errors import (
 from graphmill.spi import ResourceHandle
 from graphmill.spi.executors import running
 from graphmill.spi.kernels import dtype_of_value, shape_of_value
-from graphmill.spi.process import fork_safe_lock, track_forks
+from graphmill.spi.process import call_when_dropped, fork_safe_lock, track_forks
 from graphmill_plugins.kernels._partial_shape import is_compatible
 from graphmill_plugins.kernels._strings import string_scalar
 from graphmill_plugins.kernels._support import shape_text
@@ -42,7 +42,6 @@ from graphmill_plugins.kernels.dataset.pipeline.dataset import (
     Scope,
     dataset_kernel,
     dataset_of,
-    on_drop,
     structure,
 )
 from graphmill_plugins.kernels.state.value import resource_key
@@ -150,7 +149,7 @@ class IteratorResource:
             previous[2].close()
         if self._finalizer is not None:
             self._finalizer.detach()
-        self._finalizer = on_drop(self, scope.close)
+        self._finalizer = call_when_dropped(self, scope.close, at_exit=False)
 
     def close(self) -> None:
         """Stop the iterator's background work."""
