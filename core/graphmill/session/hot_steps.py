@@ -48,6 +48,7 @@ _OBSERVED: Final = (
     "the executor {!r} must see each call of a kernel (observes_kernels of its factory is not "
     "False)"
 )
+_MAX_NAMED: Final = 3  # fetches in messages
 _QUEUE_FULL: Final = "the queue of the background thread was full"
 
 
@@ -140,7 +141,9 @@ class HotSteps:
         if not self._send_in(HotState.COUNTING, executors, HotEvent.RAN_OFTEN):
             return  # another thread was first
         job = partial(self._build_queued, executors)
-        if not self._session.host.background.submit(self._session, job):
+        fetches = ", ".join(executors.fetches[:_MAX_NAMED]) or "nothing"
+        what = f"the compilation of the step that fetches {fetches}"
+        if not self._session.host.background.submit(self._session, job, what):
             self._send_in(HotState.QUEUED, executors, HotEvent.QUEUE_FULL, _QUEUE_FULL)
 
     def after_fork_in_child(self, executors: ExecutorsAndKeys) -> None:

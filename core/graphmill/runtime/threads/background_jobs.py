@@ -2,7 +2,8 @@
 
 One thread at a time serves all sessions of a host. It ends when the queue is empty, so that an idle
 program has no such thread. The shutdown of the interpreter waits for the job in progress and drops
-queued jobs; closing a session drops its queued jobs.
+queued jobs; closing a session drops its queued jobs and waits for its own job in progress. A wait
+of more than a second is announced by a warning that names the job.
 
 A thread that ends during the shutdown may abort the process: C++ libraries that it called, JAX
 among them, destroy thread-local state when a thread ends and acquire the GIL to do so, which is no
@@ -15,7 +16,7 @@ import sys
 import threading
 import weakref
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from graphmill.runtime.process import fork
 from graphmill.runtime.process.shutdown import SHUTDOWN, watch_for_shutdown
@@ -25,6 +26,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _MAX_WAITING: Final = 256
+_SILENT_SECONDS: Final = 1.0
+"""How long to wait for a job before a warning says so."""
+
+
+class _Job(NamedTuple):
+    owner: object
+    run: Callable[[], None]
+    description: str
+
+
+_NO_JOB: Final = _Job(None, lambda: None, "")
 
 
 class BackgroundWork:
@@ -44,8 +56,8 @@ class BackgroundWork:
         self._name = name
         self._lock = fork.fork_safe_lock()
         self._job_done = threading.Condition(self._lock)
-        self._jobs: deque[tuple[object, Callable[[], None]]] = deque()
-        self._owner: object = None  # of the running job
+        self._jobs: deque[_Job] = deque()
+        self._running = _NO_JOB
         self._thread: threading.Thread | None = None
         self._is_idle = threading.Event()
         self._is_idle.set()
@@ -59,7 +71,9 @@ class BackgroundWork:
         """Whether the queue is empty and no job runs."""
         return self._is_idle.is_set()
 
-    def submit(self, owner: object, job: Callable[[], None]) -> bool:
+    def submit(
+        self, owner: object, job: Callable[[], None], description: str = "a background job"
+    ) -> bool:
         """Queue a job for the thread; return whether it was accepted.
 
         The job is not accepted if too many jobs wait, or if no thread can be started: because the
@@ -68,19 +82,20 @@ class BackgroundWork:
         Args:
             owner: the object that needs the job; see `forget`.
             job: the function to call; it must itself check whether its result is still needed.
+            description: what it does, for warnings: "the compilation of …".
         """
         with self._lock:
             if self._is_ending or len(self._jobs) >= _MAX_WAITING:
                 self.num_dropped += 1
                 return False
-            self._jobs.append((owner, job))
+            self._jobs.append(_Job(owner, job, description))
             return self._is_served() or self._start()
 
     def after_fork_in_child(self) -> None:
         """Forget the thread, which is not in this process, its job and the queue."""
         self._job_done = threading.Condition(self._lock)
         self._jobs.clear()
-        self._owner = self._thread = None
+        self._running, self._thread = _NO_JOB, None
         self._is_idle = threading.Event()
         self._is_idle.set()
 
@@ -110,7 +125,8 @@ class BackgroundWork:
         with self._lock:
             self._is_ending = True
             is_served = self._is_served()
-        if is_served:
+        if is_served and not self._is_idle.wait(_SILENT_SECONDS):
+            _warn(f"the exit of the process waits for {self._running.description}")
             self._is_idle.wait()
 
     def forget(self, owner: object, *, wait: bool = True) -> None:
@@ -122,11 +138,23 @@ class BackgroundWork:
                 objects that the job uses.
         """
         with self._lock:
-            remaining = [entry for entry in self._jobs if entry[0] is not owner]
+            remaining = [job for job in self._jobs if job.owner is not owner]
             self.num_dropped += len(self._jobs) - len(remaining)
             self._jobs = deque(remaining)
-            if wait and threading.current_thread() is not self._thread:
-                self._job_done.wait_for(lambda: self._owner is not owner or not self._is_served())
+            if not wait or threading.current_thread() is self._thread:
+                return
+            if self._wait_for(owner, _SILENT_SECONDS):
+                return
+            description = self._running.description
+        _warn(f"the close of a session waits for {description}")
+        with self._lock:
+            self._wait_for(owner, None)
+
+    def _wait_for(self, owner: object, timeout: float | None) -> bool:
+        """Wait until no job of an owner runs; return False after a timeout; holds the lock."""
+        return self._job_done.wait_for(
+            lambda: self._running.owner is not owner or not self._is_served(), timeout
+        )
 
     def wait_idle(self, timeout: float | None = None) -> bool:
         """Wait until the queue is empty and no job runs; return False after `timeout` seconds."""
@@ -145,14 +173,13 @@ class BackgroundWork:
                     self._thread = None
                     self._is_idle.set()
                     return
-                self._owner, job = self._jobs.popleft()
+                self._running = self._jobs.popleft()
             try:
-                job()
+                self._running.run()
             except BaseException:  # noqa: BLE001 - reported like in any thread; later jobs run
                 threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), self._thread)))
-            del job
             with self._job_done:
-                self._owner = None
+                self._running = _NO_JOB
                 self.num_done += 1
                 self._job_done.notify_all()
         self._stay()
@@ -166,6 +193,12 @@ class BackgroundWork:
             self._jobs.clear()
         self._is_idle.set()
         never.acquire()
+
+
+def _warn(text: str) -> None:
+    import logging  # here: the first warning of many programs comes at their end
+
+    logging.getLogger("graphmill.jit").warning("%s", text)
 
 
 _ALL: weakref.WeakSet[BackgroundWork] = weakref.WeakSet()

@@ -43,8 +43,11 @@ class ProgramBuilder:
 
     Threads: any may call; concurrent compilations share only `inputs.static`, which only grows.
 
+    Attributes:
+        name: the name of the cluster, for messages.
+
     Args:
-        name: the name of the cluster, for the log.
+        name: see the attribute.
         bodies: the cluster.
         inputs: describes the cluster's inputs.
         device: the cluster's device.
@@ -64,7 +67,7 @@ class ProgramBuilder:
         *,
         is_loop: bool = False,
     ) -> None:
-        self._name = name
+        self.name = name
         self._bodies = bodies
         self._inputs = inputs
         self._device = device
@@ -130,7 +133,7 @@ class ProgramBuilder:
         """Log the last attempt to compile a signature."""
         last = record.compiles[-1]
         fields: dict[str, object] = {
-            "cluster": self._name,
+            "cluster": self.name,
             "signature": record.signature,
             "seconds": round(last.seconds, 6),
             "cause": last.cause,

@@ -101,7 +101,8 @@ class SignatureCompiler:
             return self._compile(signature, values)
         if action is Action.SUBMIT:
             job = lambda: self._compile_later(signature, values)  # noqa: E731 - a job has no name
-            if not self._background.submit(self._functions, job):
+            what = f"the compilation of {self._builder.name} for {signature.record.signature}"
+            if not self._background.submit(self._functions, job, what):
                 self._machine.queue_full(signature)
         return signature
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import subprocess
 import sys
 import threading
@@ -131,6 +132,56 @@ work.submit(None, first)
 work.submit(None, lambda: print("second"))
 is_under_way.wait()
 """
+
+
+_SLOW_AT_THE_END = """
+import logging, threading
+from graphmill.runtime.threads.background_jobs import BackgroundWork
+has_begun, is_announced = threading.Event(), threading.Event()
+class Announced(logging.Handler):
+    def emit(self, record):
+        is_announced.set()
+logging.getLogger("graphmill.jit").addHandler(Announced())
+logging.getLogger().addHandler(logging.StreamHandler())
+def job():
+    has_begun.set()
+    is_announced.wait(60)
+    print("done")
+work = BackgroundWork()
+work.submit(None, job, "the compilation of cluster 7")
+has_begun.wait()
+"""
+
+
+def test_exit_names_the_job_that_it_waits_for() -> None:
+    found = subprocess.run(
+        [sys.executable, "-c", _SLOW_AT_THE_END],
+        capture_output=True, text=True, check=True, timeout=TIMEOUT,
+    )  # fmt: skip
+    assert found.stdout == "done\n"
+    assert found.stderr == "the exit of the process waits for the compilation of cluster 7\n"
+
+
+def test_forget_names_the_job_that_it_waits_for(caplog: pytest.LogCaptureFixture) -> None:
+    work, mine, has_begun, go_on = BackgroundWork(), object(), threading.Event(), threading.Event()
+
+    def job() -> None:
+        has_begun.set()
+        go_on.wait(TIMEOUT)
+
+    class Announced(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            go_on.set()
+
+    work.submit(mine, job, "the compilation of cluster 7")
+    has_begun.wait()
+    handler = Announced()
+    logging.getLogger("graphmill.jit").addHandler(handler)
+    try:
+        work.forget(mine)
+    finally:
+        logging.getLogger("graphmill.jit").removeHandler(handler)
+    assert caplog.messages == ["the close of a session waits for the compilation of cluster 7"]
 
 
 def test_pending_jobs_are_dropped_at_shutdown() -> None:
