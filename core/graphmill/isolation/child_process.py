@@ -31,9 +31,11 @@ if TYPE_CHECKING:
     from graphmill.isolation.limits import IsolationLimits
     from graphmill.runtime.process.sandbox.file_access import FileAccess
 
-GRACE_S: Final = 5.0
-"""How long the process may take to cancel a step, or to end, before it is killed."""
-_REPEAT_S: Final = 0.05
+CANCEL_GRACE_SECONDS: Final = 5.0
+"""How long the process may take to cancel a step before it is killed."""
+END_GRACE_SECONDS: Final = 5.0
+"""How long it may take to end before it is killed."""
+_REPEAT_SECONDS: Final = 0.05
 _START: Final = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
     "from graphmill.isolation.child import main; main(*map(int, sys.argv[2:]))"
@@ -118,7 +120,7 @@ class ChildProcess:
             KeyboardInterrupt: of the program; the request is cancelled.
         """
         self.check()
-        limit = self._limits.step_seconds if timeout is None else timeout + GRACE_S
+        limit = self._limits.step_seconds if timeout is None else timeout + CANCEL_GRACE_SECONDS
         deadline = time.monotonic() + limit
         try:
             limit_cpu_time(self.pid, self._limits.cpu_seconds)
@@ -131,7 +133,7 @@ class ChildProcess:
             raise DeadlineExceededError(
                 f"{what} of the isolated model {self._model} did not end within {limit:g} s, "
                 "and its process was ended; load the model again (the limit is the step's timeout "
-                f"and {GRACE_S:g} s, else IsolationLimits.step_seconds)"
+                f"and {CANCEL_GRACE_SECONDS:g} s, else IsolationLimits.step_seconds)"
             ) from None
         except DataLossError as error:
             raise self.malformed(error) from None
@@ -204,18 +206,21 @@ class ChildProcess:
 
     def _wait_or_kill(self) -> None:
         try:
-            self._process.wait(GRACE_S)
+            self._process.wait(END_GRACE_SECONDS)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
 
     def _interrupt(self) -> None:
         """Cancel the request; end the process if it does not answer."""
-        deadline = time.monotonic() + GRACE_S
+        deadline = time.monotonic() + CANCEL_GRACE_SECONDS
         try:
             self._process.send_signal(signal.SIGINT)
             # It ignores a signal that comes before it has begun with the request.
-            while not packets.is_readable(self._replies, _REPEAT_S) and time.monotonic() < deadline:
+            while (
+                not packets.is_readable(self._replies, _REPEAT_SECONDS)
+                and time.monotonic() < deadline
+            ):
                 self._process.send_signal(signal.SIGINT)
             packets.read_packet(self._replies, packets.MAX_REPLY_BYTES, deadline)
         except (EOFError, OpError):
@@ -224,7 +229,7 @@ class ChildProcess:
     def _death(self, what: str) -> OpError:
         """Return the error for a process that has ended by itself during a request."""
         try:
-            status = self._process.wait(GRACE_S)
+            status = self._process.wait(END_GRACE_SECONDS)
         except subprocess.TimeoutExpired:  # it has closed its pipes, and lives on
             self.fail("it closed its connection")
             return UnavailableError(

@@ -130,7 +130,7 @@ def test_results_larger_than_the_limit_are_refused(isolated: Make) -> None:
 
 
 def test_step_that_hangs_is_ended(isolated: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(child_process, "GRACE_S", 0.1)
+    monkeypatch.setattr(child_process, "CANCEL_GRACE_SECONDS", 0.1)
     session = isolated()
     with pytest.raises(errors.DeadlineExceededError, match="its process was ended"):
         run(session, WAIT, options={"timeout_in_ms": 100})
