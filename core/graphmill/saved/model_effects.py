@@ -267,6 +267,8 @@ def _initializers(meta_graph: MetaGraphDef) -> Iterator[str]:
             for info in signature.outputs.values():
                 yield _node_of(info.name)
     for collection in _INIT_COLLECTIONS:
+        if collection not in meta_graph.collection_def:  # a look-up would add it
+            continue
         for name in meta_graph.collection_def[collection].node_list.value:
             yield _node_of(name)
 

@@ -6,7 +6,7 @@ Semantics: tensorflow/python/training/queue_runner_impl.py.
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from graphmill import proto
 from graphmill.errors import CancelledError, InvalidArgumentError, OpError, OutOfRangeError
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from graphmill.graph.tensor import Tensor
     from graphmill.session.session import Session
     from graphmill.train.coordinator import Coordinator
+
+_QUEUE_RUNNERS: Final = "queue_runners"
 
 
 class QueueRunner:
@@ -180,8 +182,10 @@ def queue_runners_of(meta_graph: Any) -> list[QueueRunner]:
     """
     from google.protobuf.message import DecodeError
 
-    runners = []
-    for content in meta_graph.collection_def["queue_runners"].bytes_list.value:
+    runners: list[QueueRunner] = []
+    if _QUEUE_RUNNERS not in meta_graph.collection_def:  # a look-up would add it
+        return runners
+    for content in meta_graph.collection_def[_QUEUE_RUNNERS].bytes_list.value:
         try:
             runners.append(QueueRunner(proto.QueueRunnerDef.FromString(content)))
         except DecodeError as error:

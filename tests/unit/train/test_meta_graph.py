@@ -248,3 +248,14 @@ def test_collection_of_other_objects_is_refused() -> None:
     graph.add_to_collection("mine", object())
     with pytest.raises(errors.InvalidArgumentError, match="'mine' has a object"):
         train.export_meta_graph(graph=graph)
+
+
+def test_import_does_not_change_the_message() -> None:
+    message = proto.MetaGraphDef()
+    message.graph_def.node.add(name="n", op="NoOp")
+    before = message.SerializeToString(deterministic=True)
+    graph = graphmill.Graph()
+    train.import_meta_graph(message, graph=graph)
+    train.import_meta_graph(message, import_scope="s", graph=graph)
+    assert message.SerializeToString(deterministic=True) == before
+    assert not message.collection_def

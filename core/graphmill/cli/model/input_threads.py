@@ -44,8 +44,9 @@ def queue_runners_running(model: RunnableModel, *, is_on: bool) -> Iterator[None
         raise InvalidArgumentError(
             f"{model.name} has no queue runners; a .meta file or a SavedModel can have them"
         )
-    init = meta_graph.collection_def[_LOCAL_INIT].node_list.value
-    model.session.run([], targets=list(init))
+    if _LOCAL_INIT in meta_graph.collection_def:  # a look-up would add it
+        init = meta_graph.collection_def[_LOCAL_INIT].node_list.value
+        model.session.run([], targets=list(init))
     coordinator = Coordinator()
     start_queue_runners(model.session, coordinator, runners)
     try:
