@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from graphmill.memory import aligned_empty as aligned_empty
     from graphmill.ops.definition.system_ops import COPY_TO_DEVICE as COPY_TO_DEVICE
     from graphmill.ops.definition.system_ops import COPY_TO_HOST as COPY_TO_HOST
+    from graphmill.ops.inference.shape_inference import infer_shapes as infer_shapes
+    from graphmill.ops.inference.shape_inference import shape_function as shape_function
     from graphmill.plugin.host import default_host as default_host
     from graphmill.runtime.kernels.kernel import wanted_attrs as wanted_attrs
     from graphmill.runtime.kernels.kernel_registry import KernelChoice as KernelChoice
@@ -57,6 +59,7 @@ else:
             "graphmill.lowering.placement.memory_types": "MemoryTypeFinder ensure_memory_types",
             "graphmill.memory": "ALIGNMENT TransferredMemory aligned_empty",
             "graphmill.ops.definition.system_ops": "COPY_TO_DEVICE COPY_TO_HOST",
+            "graphmill.ops.inference.shape_inference": "infer_shapes shape_function",
             "graphmill.plugin.host": "default_host",
             "graphmill.runtime.resources.exclusive_update": (
                 "acquire is_sole_holder release set_value value_of"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 import graphmill
 from graphmill.errors import InternalError
 from graphmill.ops import math
+from graphmill.ops.definition.op_traits import OpTraits
 from graphmill.registry import PluginWarning
 from graphmill.runtime.checks.validation import VALIDATE_VARIABLE
 from graphmill.runtime.kernels.kernel import kernel
@@ -114,6 +116,39 @@ def test_other_outputs_are_interpreted_with_a_warning_otherwise(
         ),
     ):
         assert made.run("y:0", {"x:0": [1.0, 2.0]}).tolist() == [4, 8]
+
+
+@pytest.mark.parametrize("form", ["lowering", "kernel for JAX"])
+@pytest.mark.parametrize("place", PROGRAMS)
+def test_shape_that_the_op_cannot_have_is_interpreted_with_a_warning(
+    form: str, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(VALIDATE_VARIABLE, raising=False)
+
+    @kernel("Foreign>Copy", backend="jax")
+    def traced(xp: Any, x: Any) -> Any:
+        return xp.reshape(x, (1, *x.shape))
+
+    @kernel("Foreign>Copy", backend="numpy", lowering=other_shape if form == "lowering" else None)
+    def copy(x: Any) -> Any:
+        return np.copy(x)
+
+    op = float_op("Foreign>Copy", traits=OpTraits(elementwise=True))
+    kernels = [copy] if form == "lowering" else [copy, traced]
+    host = graphmill.Host(plugins=[ThirdPartyPlugin([op], kernels)])
+    program = PROGRAMS[place]
+    graph = program.graph_def(host.ops, "Foreign>Copy")
+    results = []
+    for tier in ("off", "eager"):
+        config = {"graphmill": {"jit": tier, "jit_min_cluster_size": 1}}
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", PluginWarning)
+            with graphmill.Session(graph=graph, host=host, config=config) as made:
+                results.append(made.run(program.fetch, program.feeds))
+    np.testing.assert_array_equal(*results)
+    (text,) = {str(one.message) for one in caught if one.category is PluginWarning}
+    for words in ("ThirdPartyPlugin", "Foreign>Copy", "for output 0, but the op", "shape [1"):
+        assert words in text, text
 
 
 def test_traced_kernel_must_match_interpreted_outputs(

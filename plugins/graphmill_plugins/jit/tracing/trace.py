@@ -50,6 +50,7 @@ from graphmill_plugins.jit.tracing.traced_kernels import (
     positions_of,
 )
 from graphmill_plugins.jit.tracing.traced_outputs import Origin, check_type, outputs_of
+from graphmill_plugins.jit.tracing.traced_shapes import check_shapes
 from graphmill_plugins.jit.tracing.unique_lowering import DistinctRows
 from graphmill_plugins.jit.tracing.unroll import unrolled
 from graphmill_plugins.jit.tracing.values import Absent, is_array_value
@@ -200,6 +201,7 @@ class Tracer:
         for value, expected in zip(outputs, node.output_types, strict=True):
             if not isinstance(value, (Absent, TracedVariable)):
                 check_type(value, expected, origin)
+        check_shapes(node, inputs, outputs, origin)
         return outputs
 
     def _check(
@@ -251,7 +253,10 @@ class Tracer:
         if definition.backend is not None:
             source = f"the kernel {definition.source}, backend={definition.backend!r},"
             self._declared.check(node, source, inputs, result)
-        outputs = _typed_outputs(node, result, Origin.of_kernel(kernel))
+        origin = Origin.of_kernel(kernel)
+        outputs = _typed_outputs(node, result, origin)
+        if origin.is_for_compiler:
+            check_shapes(node, inputs, outputs, origin)
         # After the kernel, because it rejects shapes that the checks do not support.
         if node not in self.rows:  # values of a deduplication pattern need no check
             self._check(node, choice, inputs, state, "inputs")
