@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from graphmill import files
 from graphmill.errors import InvalidArgumentError, NotFoundError, suggest
 from graphmill.export.export_graph import export_graph
+from graphmill.graph.node import output_name
 
 if TYPE_CHECKING:
     import os
@@ -132,4 +133,6 @@ def check_inputs(model: str, chosen: Iterable[str], inputs: Collection[str]) -> 
 
 
 def _names(tensors: Mapping[str, str | Tensor]) -> dict[str, str]:
-    return {key: item if isinstance(item, str) else item.name for key, item in tensors.items()}
+    return {
+        key: item if isinstance(item, str) else output_name(item) for key, item in tensors.items()
+    }

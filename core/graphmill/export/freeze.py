@@ -21,7 +21,7 @@ from graphmill.export.state_values import table_contents, variable_name, variabl
 from graphmill.graph.formats.import_export import graph_to_graph_def
 from graphmill.graph.functions.function_calls import called_functions
 from graphmill.graph.graph import Graph
-from graphmill.graph.node import find_tensor
+from graphmill.graph.node import find_tensor, output_name
 from graphmill.ops.definition.frozen_forms import TABLES
 from graphmill.ops.definition.op_traits import Source
 from graphmill.saved.signature import tensor_names
@@ -285,7 +285,7 @@ def _ports(groups: Iterable[Mapping[str, proto.TensorInfo]]) -> list[str]:
 def _tensors(graph: BuilderGraph, named: Mapping[str, str | Tensor]) -> dict[str, Tensor]:
     tensors: dict[str, Tensor] = {}
     for key, tensor in named.items():
-        name = tensor if isinstance(tensor, str) else tensor.name
+        name = tensor if isinstance(tensor, str) else output_name(tensor)
         node, output = find_tensor(graph, name, "tensor")
         tensors[key] = graph.get_tensor_by_name(f"{node.name}:{output}")
     return tensors

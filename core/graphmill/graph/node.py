@@ -181,6 +181,14 @@ def tensor_name(node_name: str, output: int) -> str:
     return f"{node_name}:{output}" if output else node_name
 
 
+def output_name(tensor: Any) -> str:
+    """Return the name of the output that a tensor is: `node:0`.
+
+    That of a `Variable`, whose `name` is that of its handle, is the name of its read.
+    """
+    return f"{tensor.op.name}:{tensor.value_index}"
+
+
 def parse_tensor_name(name: str) -> tuple[str, int]:
     """Split `node`, `node:1` or `^node` into node name and output index.
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError, OpError
 from graphmill.graph.default_session import session_for
+from graphmill.graph.node import output_name
 from graphmill.graph.slicing import strided_slice
 from graphmill.ops import math
 from graphmill.ops.inputs.default_graph import SymbolicTensor
@@ -62,7 +63,7 @@ class Tensor(SymbolicTensor):
     @property
     def name(self) -> str:
         """Name of the tensor, `node:0`."""
-        return f"{self.op.name}:{self.value_index}"
+        return output_name(self)
 
     @property
     def dtype(self) -> DType:

@@ -12,16 +12,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from graphmill.errors import InvalidArgumentError
+from graphmill.graph.default_session import session_for
 from graphmill.graph.dependencies import group
 from graphmill.graph.infer_graph import infer_graph
 from graphmill.graph.tensor import Tensor
 from graphmill.ops import array, state
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from graphmill.dtypes import DType
     from graphmill.graph.builder import Graph
+    from graphmill.graph.default_session import SessionLike
     from graphmill.graph.node import Node
     from graphmill.ops.inputs.arguments import DTypeLike, ShapeLike
     from graphmill.proto import VariableDef
@@ -126,9 +128,37 @@ class Variable(Tensor):
         return variable
 
     @property
+    def name(self) -> str:
+        """Name of its handle, `v:0`; a session that is given this name returns the handle."""
+        return self.handle.name
+
+    @property
     def value_dtype(self) -> DType:
         """Element type of its value."""
         return self.initial_value.dtype.base_dtype
+
+    def value(self) -> Tensor:
+        """Return the value that the step reads, as the variable itself is when used as a tensor."""
+        return Tensor(self.op, self.value_index)
+
+    def eval(  # type: ignore[override]
+        self, session: SessionLike | None = None, *, feed_dict: Mapping[Any, Any] | None = None
+    ) -> Any:
+        """Return its value in a session, by default the default session.
+
+        Raises:
+            FailedPreconditionError: there is no session, or the variable has no value in it.
+        """
+        return super().eval(feed_dict, session)
+
+    def load(self, value: Any, session: SessionLike | None = None) -> None:
+        """Assign a value in a session, by default the default session, without adding nodes.
+
+        Raises:
+            FailedPreconditionError: there is no session.
+        """
+        running = session_for(session, f"the variable {self.variable_name!r}")
+        running.run(self.initializer, {self.initial_value: value})
 
     def read_value(self) -> Tensor:
         """Return a new read of the variable, after the enclosing control dependencies."""
@@ -136,17 +166,45 @@ class Variable(Tensor):
             return state.read_variable_op(self.handle, dtype=self.value_dtype)
         return array.identity(self.handle)
 
-    def assign(self, value: Any) -> Tensor:
-        """Assign a value to the variable; return the new value."""
-        return self._changed(value, state.assign_variable_op, state.assign)
+    def assign(
+        self,
+        value: Any,
+        use_locking: bool = False,
+        name: str | None = None,
+        read_value: bool = True,
+    ) -> Any:
+        """Assign a value to the variable.
 
-    def assign_add(self, delta: Any) -> Tensor:
-        """Add to the variable; return the new value."""
-        return self._changed(delta, state.assign_add_variable_op, state.assign_add)
+        Args:
+            value: the value.
+            use_locking: whether a ref variable is locked meanwhile; resource variables always are.
+            name: the name of the node that assigns.
+            read_value: whether to return the new value; otherwise, the node is returned.
+        """
+        ops = state.assign_variable_op, state.assign
+        return self._changed(value, *ops, use_locking, name, read_value)
 
-    def assign_sub(self, delta: Any) -> Tensor:
-        """Subtract from the variable; return the new value."""
-        return self._changed(delta, state.assign_sub_variable_op, state.assign_sub)
+    def assign_add(
+        self,
+        delta: Any,
+        use_locking: bool = False,
+        name: str | None = None,
+        read_value: bool = True,
+    ) -> Any:
+        """Add to the variable; arguments and result are those of `assign`."""
+        ops = state.assign_add_variable_op, state.assign_add
+        return self._changed(delta, *ops, use_locking, name, read_value)
+
+    def assign_sub(
+        self,
+        delta: Any,
+        use_locking: bool = False,
+        name: str | None = None,
+        read_value: bool = True,
+    ) -> Any:
+        """Subtract from the variable; arguments and result are those of `assign`."""
+        ops = state.assign_sub_variable_op, state.assign_sub
+        return self._changed(delta, *ops, use_locking, name, read_value)
 
     def is_initialized(self) -> Tensor:
         """Return a bool tensor that is true if the variable has a value."""
@@ -155,17 +213,27 @@ class Variable(Tensor):
         return state.is_variable_initialized(self.handle)
 
     def _changed(
-        self, value: Any, by_handle: Callable[..., Any], by_ref: Callable[..., Any]
-    ) -> Tensor:
+        self,
+        value: Any,
+        by_handle: Callable[..., Any],
+        by_ref: Callable[..., Any],
+        use_locking: bool,
+        name: str | None,
+        read_value: bool,
+    ) -> Any:
         value = self.graph.convert(value, self.value_dtype)
         if not self.is_resource:
-            changed: Tensor = by_ref(self.handle, value)
+            changed = by_ref(self.handle, value, use_locking=use_locking, name=name)
+            return changed if read_value else changed.op
+        changed = by_handle(self.handle, value, name=name)
+        if not read_value:
             return changed
-        with self.graph.control_dependencies([by_handle(self.handle, value)]):
+        with self.graph.control_dependencies([changed]):
             return self.read_value()
 
     def __repr__(self) -> str:
-        return f"<Variable {self.variable_name!r} dtype={self.value_dtype.name}>"
+        shape = "<unknown>" if self.static_shape is None else self.static_shape
+        return f"<Variable {self.name!r} shape={shape} dtype={self.value_dtype.name}>"
 
 
 def global_variables(graph: Graph | None = None) -> list[Variable]:

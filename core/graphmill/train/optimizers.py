@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from graphmill.backprop.indexed_slices import IndexedSlices
     from graphmill.graph.builder import Graph
     from graphmill.graph.node import Node
+    from graphmill.graph.tensor import Tensor
 
 
 class GradientDescentOptimizer(Optimizer):
@@ -235,7 +236,8 @@ class AdamOptimizer(Optimizer):
             with graph.control_dependencies([added]):
                 moments.append(moment.read_value())
         step = rate * moments[0] / (math.sqrt(moments[1]) + inputs["epsilon"])
-        return variable.assign_sub(step).op
+        updated: Tensor = variable.assign_sub(step)
+        return updated.op
 
     def _finished(self, updates: list[Node], global_step: Variable | None, scope: str) -> Node:
         graph: Any = updates[0].graph

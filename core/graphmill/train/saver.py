@@ -13,6 +13,7 @@ from graphmill import errors, files, proto
 from graphmill.errors import InvalidArgumentError
 from graphmill.graph.dependencies import group, with_dependencies
 from graphmill.graph.infer_graph import infer_graph
+from graphmill.graph.node import output_name
 from graphmill.graph.variable import VARIABLES_ADVICE
 from graphmill.ops import array, io, state
 from graphmill.saved.bundle_format import index_path
@@ -251,7 +252,7 @@ def variable_def(variable: Variable) -> Any:
         variable_name=variable.handle.name,
         initial_value_name=variable.initial_value.name,
         initializer_name=variable.initializer.name,
-        snapshot_name=variable.name,
+        snapshot_name=output_name(variable),
         is_resource=variable.is_resource,
         trainable=variable.trainable,
     )

@@ -1,4 +1,4 @@
-"""`Variable`: its static shape."""
+"""`Variable`: its static shape, and the interface that `tf.compat.v1.Variable` has."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import pytest
 import graphmill
 from graphmill import functions
 from graphmill.errors import InvalidArgumentError
+from graphmill.export.freeze import freeze
 
 
 @pytest.mark.parametrize("use_resource", [True, False])
@@ -46,3 +47,66 @@ def test_variable_refuses_a_shape_that_its_initial_value_does_not_have() -> None
         pytest.raises(InvalidArgumentError, match="the initial value has shape"),
     ):
         graphmill.Variable([1.0, 2.0], shape=[3])
+
+
+@pytest.mark.parametrize("use_resource", [True, False])
+def test_variable_is_named_after_its_handle_and_fetched_by_its_read(use_resource: bool) -> None:
+    graph = graphmill.Graph()
+    with graph.as_default(), graph.name_scope("s"):
+        v = graphmill.Variable([1.0, 2.0], name="v", use_resource=use_resource)
+    assert v.name == "s/v:0"
+    assert repr(v) == "<Variable 's/v:0' shape=(2,) dtype=float32>"
+    with graphmill.Session(graph=graph) as session:
+        session.run(v.initializer)
+        assert session.run(v).tolist() == [1.0, 2.0]
+        assert session.run({"v": v})["v"].tolist() == [1.0, 2.0]
+        assert session.run(v, {v: [3.0, 4.0]}).tolist() == [3.0, 4.0]
+        assert session.run(v.value()).tolist() == [1.0, 2.0]
+        assert v.eval(session).tolist() == [1.0, 2.0]
+        assert session.make_callable(v, [v])([5.0, 6.0]).tolist() == [5.0, 6.0]
+
+
+@pytest.mark.parametrize("use_resource", [True, False])
+def test_load_assigns_without_new_nodes(use_resource: bool) -> None:
+    graph = graphmill.Graph()
+    with graph.as_default():
+        v = graphmill.Variable([1.0, 2.0], use_resource=use_resource)
+    size = len(graph)
+    with graphmill.Session(graph=graph) as session:
+        v.load([3.0, 4.0])
+        assert session.run(v).tolist() == [3.0, 4.0]
+    assert len(graph) == size
+
+
+@pytest.mark.parametrize("use_resource", [True, False])
+@pytest.mark.parametrize(
+    ("method", "expected"), [("assign", 2), ("assign_add", 3), ("assign_sub", -1)]
+)
+def test_assignments_return_the_new_value_or_their_node(
+    use_resource: bool, method: str, expected: float
+) -> None:
+    graph = graphmill.Graph()
+    with graph.as_default():
+        v = graphmill.Variable(1.0, use_resource=use_resource)
+        new = getattr(v, method)(2.0)
+        node = getattr(v, method)(2.0, use_locking=True, name="change", read_value=False)
+    assert node.name == "change"
+    with graphmill.Session(graph=graph) as session:
+        session.run(v.initializer)
+        assert session.run(new) == expected
+        session.run(v.initializer)
+        assert session.run(node) is None
+        assert session.run(v) == expected
+
+
+def test_frozen_graph_returns_the_value_of_a_variable() -> None:
+    graph = graphmill.Graph()
+    with graph.as_default():
+        x = graph.placeholder("float32", [], name="x")
+        v = graphmill.Variable(2.0, name="v")
+        y = v * x
+    with graphmill.Session(graph=graph) as session:
+        session.run(v.initializer)
+        frozen = freeze(session, {"x": x}, {"v": v, "y": y})
+    with graphmill.Session(graph=graphmill.Graph.from_graph_def(frozen.graph_def)) as session:
+        assert session.run([f"{v.op.name}:0", y.name], {"x:0": 3.0}) == [2.0, 6.0]

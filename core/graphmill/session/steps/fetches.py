@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphmill.errors import InvalidValueError
 from graphmill.graph.graph import Graph
-from graphmill.graph.node import CONTROL_SLOT, parse_tensor_name
+from graphmill.graph.node import CONTROL_SLOT, output_name, parse_tensor_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -143,7 +143,8 @@ def several(items: Any) -> Iterable[Any]:
 
 def _reference(value: Any, role: str, graph: Graph | None) -> str:
     """Return the name of a tensor or operation object, of graphmill or another library."""
-    name = getattr(value, "name", None)
+    is_output = hasattr(value, "value_index")
+    name = output_name(value) if is_output else getattr(value, "name", None)
     if not isinstance(name, str):
         raise InvalidValueError(
             f"{role} {value!r} ({type(value).__name__}) is not a tensor, operation or name"
