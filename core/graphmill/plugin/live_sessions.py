@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import weakref
 from typing import Any
 
@@ -32,10 +33,16 @@ class LiveSessions:
         Raises:
             InvalidArgumentError: an open session has the same metadata, or its version is negative.
         """
+        if metadata is not None and self._has(metadata):
+            gc.collect()  # a session that was dropped, not closed, may still exist
         with self._lock:
             if metadata is not None:
                 self._add_metadata(session, metadata)
             self._sessions.add(session)
+
+    def _has(self, metadata: Any) -> bool:
+        with self._lock:
+            return (metadata.name, metadata.version) in self._by_metadata
 
     def _add_metadata(self, session: Any, metadata: Any) -> None:
         if metadata.version < 0:

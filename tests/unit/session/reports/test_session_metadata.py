@@ -59,6 +59,16 @@ def test_run_metadata_names_the_session(host: graphmill.Host, options: Any) -> N
     assert (metadata.session_metadata.name, metadata.session_metadata.version) == ("model", 3)
 
 
+def test_metadata_of_a_dropped_session_is_free_again(host: graphmill.Host) -> None:
+    session = session_of(host, named(4))
+    session.run("y:0")
+    with pytest.raises(errors.InvalidArgumentError, match="has already been created"):
+        session_of(host, named(4))
+    del session
+    with session_of(host, named(4)) as other:
+        assert other.run("y:0") == 1
+
+
 def test_metadata_of_unnamed_sessions_is_empty(host: graphmill.Host) -> None:
     metadata = graphmill.RunMetadata()
     with session_of(host) as session:
