@@ -44,10 +44,10 @@ relax release reload remove rename render reorder repair repeat replace replay r
 require reserve reset reshape resolve respect restore restrict retire retry return reuse revert
 reword rewrite roll rotate round route run sample save say scatter schedule scope search select send
 separate serialize serve set share ship shorten show shrink simplify skip sort speed split stabilize
-standardize start state stop store stream strip submit suggest support suppress swap switch synchronize tag
-take teach tell test throttle time tolerate trace track train transfer translate treat trim try turn
-type unify unpack unroll update upgrade use validate vectorize verify wait warm warn watch widen
-word wrap write
+standardize start state stop store stream strip submit suggest support suppress swap switch
+synchronize tag take teach tell test throttle time tolerate trace track train transfer translate
+treat trim try turn type unify unpack unroll update upgrade use validate vectorize verify wait warm
+warn watch widen word wrap write
 """
 VERBS: Final = frozenset(_VERBS.split())
 """The verbs that subjects may begin with; add a verb if it is missing."""
