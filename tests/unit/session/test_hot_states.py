@@ -36,8 +36,8 @@ class Background:
         self.jobs: list[Any] = []
         self.takes_jobs = True
 
-    def submit(self, owner: object, job: Any) -> bool:
-        del owner
+    def submit(self, owner: object, job: Any, description: str) -> bool:
+        del owner, description
         if self.takes_jobs:
             self.jobs.append(job)
         return self.takes_jobs

@@ -78,7 +78,7 @@ def host() -> graphmill.plugin.host.Host:
     return graphmill.default_host()
 
 
-def compile_now(_: object, job: Callable[[], None]) -> bool:
+def compile_now(_: object, job: Callable[[], None], _description: str) -> bool:
     """Do a background job in the calling thread."""
     job()
     return True
@@ -301,7 +301,9 @@ def test_loop_returns_to_straight_line_code_if_the_program_is_slower(moves_at, m
         monkeypatch.setattr(module, "perf_counter_ns", lambda: next(ticks))
     monkeypatch.setattr(loop_tiers, "TierRules", TierRules)
     jobs: list[Callable[[], None]] = []
-    monkeypatch.setattr(host().background, "submit", lambda _, job: not jobs.append(job))
+    monkeypatch.setattr(
+        host().background, "submit", lambda _, job, _description: not jobs.append(job)
+    )
     advance = loop_tiers.LoopTiers.advance
 
     def advance_later(*args: Any) -> Any:
