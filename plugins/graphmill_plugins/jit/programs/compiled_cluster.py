@@ -13,7 +13,11 @@ from graphmill_plugins._jax import jax_module
 from graphmill_plugins.jit.ir.pytrees import Flat, unflatten
 from graphmill_plugins.jit.ir.traced_variable import TracedVariable
 from graphmill_plugins.jit.programs.donation import DonatedValues
-from graphmill_plugins.jit.programs.preemptible_loops import IterationBudgetError, LimitedProgram
+from graphmill_plugins.jit.programs.preemptible_loops import (
+    IterationBudgetError,
+    LimitedProgram,
+    note_iterations,
+)
 from graphmill_plugins.jit.tracing.elements import FirstRows
 
 if TYPE_CHECKING:
@@ -61,8 +65,9 @@ class Layout:
         donatable: indices of large computed results whose memory the caller may donate later.
         num_loops: the number of outermost loops with an unknown trip count; their iteration counts
             are the last outputs.
-        is_limited: whether the last output is instead a flag that all such loops have iterations
-            left.
+        is_limited: whether the last output is instead the number of iterations that all such loops
+            have left.
+        loops: the bodies of these loops, whose iterations are counted; empty if loops are nested.
         trips: the body and the number of iterations of each loop that always makes as many.
     """
 
@@ -75,6 +80,7 @@ class Layout:
     donatable: frozenset[int] = frozenset()
     num_loops: int = 0
     is_limited: bool = False
+    loops: tuple[str, ...] = ()
     trips: tuple[tuple[str, int], ...] = ()
 
     @property
@@ -235,14 +241,9 @@ class CompiledCluster:
                 outputs: Sequence[Any]
                 if limited is None:
                     outputs = self._program(self._constants, *arguments)
-                elif limited.is_long:
-                    outputs = limited.go_on(step, self._constants, arguments)
-                else:
-                    outputs = self._program(self._constants, *arguments, limited.iterations)
-                is_good = self._is_good(outputs)
-                if not (is_good or limited is None or np.asarray(outputs[-1])):
-                    outputs = limited.go_on(step, self._constants, arguments)
                     is_good = self._is_good(outputs)
+                else:
+                    outputs, is_good = self._run_limited(limited, arguments, step)
             self._memory.note_started(outputs)
         except _RUN_ERRORS as error:
             raise ProgramFailedError(first_line(error)) from error
@@ -252,6 +253,23 @@ class CompiledCluster:
             for body, count in self._layout.trips:
                 step.stats_collector.note_iterations(body, count)
         return outputs
+
+    def _run_limited(
+        self, limited: LimitedProgram, arguments: Sequence[Any], step: ExecutorArgs
+    ) -> tuple[Sequence[Any], bool]:
+        """Return the outputs of a program with an iteration budget, and whether its checks hold."""
+        is_counted = step.stats_collector is not None and not self.is_shared
+        loops = self._layout.loops if is_counted else ()
+        if not limited.is_long:
+            budget = limited.iterations
+            outputs = self._program(self._constants, *arguments, budget)
+            is_good = self._is_good(outputs)
+            if is_good or np.asarray(outputs[-1]):
+                if is_good and loops:
+                    note_iterations(step, loops, budget, outputs)
+                return outputs, is_good
+        outputs = limited.go_on(step, self._constants, arguments, loops)
+        return outputs, self._is_good(outputs)
 
     def _is_good(self, outputs: Sequence[Any]) -> bool:
         return self._guard is None or bool(np.asarray(outputs[self._guard]))

@@ -342,12 +342,16 @@ class _Build:
             count = _iterations_of(limit, has_inner_loop=tracer.has_inner_loop)
             return self._outputs([*results, count], after, first)
         self.has_inner_loop = tracer.has_inner_loop
+        if not is_limited and not self.has_inner_loop:
+            self.layout.loops = tuple(tracer.long_loops)
         self.layout.num_loops, self.layout.is_limited = len(limit.counts), is_limited
         more = limit.counts
         if is_limited:
-            has_iterations = after[ITERATIONS_LEFT] > 0
-            more = [] if is_static(after[GUARD]) else [has_iterations]
-            after[GUARD] = after[GUARD] & has_iterations
+            # An outer loop still counts the iteration in which an inner one uses up the budget.
+            left, guard = jax_module().numpy.maximum(after[ITERATIONS_LEFT], 0), after[GUARD]
+            is_unguarded = is_static(guard) and bool(guard)
+            more = [] if is_unguarded else [left]
+            after[GUARD] = left if is_unguarded else guard & (left > 0)
         elif more:  # both variants of a program must have the same outputs
             after[GUARD] = jax_module().numpy.asarray(after[GUARD])
         return [*self._outputs(results, after, first), *more]

@@ -61,8 +61,15 @@ class StagedProgram:
         self._results = tuple(results)
         self._limits = [_FIRST_LIMIT] * len(self._stages)
 
-    def run(self, step: ExecutorArgs, values: Sequence[Any]) -> list[Any]:
+    def run(
+        self, step: ExecutorArgs, values: Sequence[Any], loops: Sequence[str] = ()
+    ) -> list[Any]:
         """Compute the results.
+
+        Args:
+            step: the step.
+            values: the arguments.
+            loops: see `LimitedProgram.go_on`.
 
         Raises:
             CancelledError, DeadlineExceededError: the step was cancelled; nothing was done.
@@ -70,29 +77,36 @@ class StagedProgram:
         slots = list(self._first)
         for slot, value in zip(self._arguments, values, strict=True):
             slots[slot] = value
+        bodies = iter(loops)
         for index, stage in enumerate(self._stages):
             inputs = [slots[slot] for slot in stage.inputs]
             if stage.loop is None:
                 outputs = stage.call(*inputs)
             else:
-                outputs = self._iterated(index, stage, inputs, step)
+                outputs, count = self._iterated(index, stage, inputs, step)
+                if body := next(bodies, ""):
+                    step.stats_collector.note_iterations(body, count)  # type: ignore[union-attr]
             for slot, value in zip(stage.outputs, outputs, strict=True):
                 slots[slot] = value
             for slot in stage.last_read:
                 slots[slot] = None
         return [slots[slot] for slot in self._results]
 
-    def _iterated(self, index: int, stage: Stage, inputs: list[Any], step: ExecutorArgs) -> Any:
-        """Run a loop to its end."""
-        loop = stage.loop
+    def _iterated(
+        self, index: int, stage: Stage, inputs: list[Any], step: ExecutorArgs
+    ) -> tuple[Any, int]:
+        """Run a loop to its end; return its outputs and the number of its iterations."""
+        loop, count = stage.loop, 0
         assert loop is not None
         while True:
             limit = self._limits[index]
             inputs[loop.limit], inputs[loop.count] = np.int32(limit), np.int32(0)
             began = perf_counter_ns()
             outputs = stage.call(*inputs)
-            if np.asarray(outputs[loop.counted]) < limit:
-                return outputs
+            made = int(np.asarray(outputs[loop.counted]))
+            count += made
+            if made < limit:
+                return outputs, count
             self._limits[index] = _next_limit(limit, perf_counter_ns() - began)
             if step.is_cancelled:
                 raise step_cancelled(step.cancel_reason())
@@ -109,7 +123,7 @@ def _next_limit(limit: int, nanoseconds: int) -> int:
 class LimitedProgram:
     """A program whose long loops share one iteration budget.
 
-    Its last result is a flag: whether any of the budget is left.
+    Its last result is the number of iterations that are left of the budget.
 
     Args:
         call: takes constants, the other arguments, and the budget.
@@ -136,9 +150,19 @@ class LimitedProgram:
         self.iterations = jax_module().device_put(np.int32(iterations), self._device)
 
     def go_on(
-        self, step: ExecutorArgs, constants: Sequence[Any], values: Sequence[Any]
+        self,
+        step: ExecutorArgs,
+        constants: Sequence[Any],
+        values: Sequence[Any],
+        loops: Sequence[str] = (),
     ) -> Sequence[Any]:
         """Compute the results after the budget was used up.
+
+        Args:
+            step: the step.
+            constants, values: the arguments.
+            loops: the bodies of the loops, to note how many iterations they make; empty for a
+                loop that is not counted.
 
         Raises:
             IterationBudgetError: the program has nested loops and would run for too long.
@@ -147,8 +171,10 @@ class LimitedProgram:
         while not self.is_long:
             limit = self._limit
             began = perf_counter_ns()
-            outputs = self.call(constants, *values, self.iterations)
+            budget = self.iterations
+            outputs = self.call(constants, *values, budget)
             if np.asarray(outputs[-1]):
+                note_iterations(step, loops, budget, outputs)
                 return outputs
             if step.is_cancelled:
                 raise step_cancelled(step.cancel_reason())
@@ -163,4 +189,17 @@ class LimitedProgram:
                     "with nested loops cannot be cancelled"
                 )
         assert self._staged is not None
-        return self._staged.run(step, [*constants, *values])
+        return self._staged.run(step, [*constants, *values], loops)
+
+
+def note_iterations(
+    step: ExecutorArgs, loops: Sequence[str], budget: Any, outputs: Sequence[Any]
+) -> None:
+    """Note how many iterations the loop of a limited program has made in a traced step.
+
+    Several loops share the budget, so that only the sum is known.
+    """
+    collector = step.stats_collector
+    if collector is not None and len(loops) == 1 and loops[0]:
+        count = int(np.asarray(budget)) - int(np.asarray(outputs[-1]))
+        collector.note_iterations(loops[0], count)

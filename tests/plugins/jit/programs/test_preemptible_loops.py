@@ -11,6 +11,7 @@ import graphmill
 from graphmill.errors import CancelledError, DeadlineExceededError, InvalidArgumentError
 from graphmill.explain import explain_all
 from graphmill.ops import math, state
+from graphmill.timeline import StepTrace, node_runs
 
 pytestmark = [pytest.mark.jax, pytest.mark.divided]
 
@@ -82,6 +83,43 @@ def test_long_loop_continues_in_stages_s6(build, monkeypatch):
             assert session.run(y, {x: value}) == expected
         (signature,) = signatures(session)
         assert (signature.num_straight, signature.num_compiled) == (0, 4)
+
+
+def counted_iterations(session, y, feeds):
+    """Return what the trace of a step says of each loop."""
+    trace = StepTrace()
+    session.run(y, feeds, run_metadata=trace)
+    loops = [run for run in node_runs(trace) if run.op == "StatelessWhile"]
+    return [run.note.partition("; ")[2].partition(", ")[0] for run in loops]
+
+
+@pytest.mark.parametrize("is_long", [False, True])
+def test_traces_count_the_iterations_of_a_loop_s6(is_long, monkeypatch):
+    monkeypatch.setattr(preemptible_loops, "_MAX_RUN_NS", 10**15)
+    if is_long:
+        monkeypatch.setattr(preemptible_loops, "_LONG_NS", 0)
+    session, x, y = session_of(a_loop)
+    with session:
+        for value in (5.0, 0.0, 300.0, 7.0):
+            text = f"{value:.0f} iterations" if value else "no iteration"
+            assert counted_iterations(session, y, {x: value}) == [text]
+
+
+def test_traces_count_loops_that_share_a_budget_once_they_are_long_s6(monkeypatch):
+    session, x, y = session_of(two_loops)
+    with session:
+        assert counted_iterations(session, y, {x: 3.0}) == 2 * ["its iterations are not counted"]
+        monkeypatch.setattr(preemptible_loops, "_LONG_NS", 0)
+        for _ in range(2):
+            counted = counted_iterations(session, y, {x: 500.0})
+        assert counted == ["500 iterations", "1,000 iterations"]
+
+
+def test_traces_count_no_nested_loops_s6():
+    session, x, y = session_of(a_loop_in_a_loop)
+    with session:
+        counted = counted_iterations(session, y, {x: 4.0})
+    assert set(counted) == {"its iterations are not counted"}
 
 
 def test_long_inner_loops_are_interpreted_s6(monkeypatch):
