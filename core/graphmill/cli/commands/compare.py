@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from graphmill.debug.recording import Recording
 
 _DIFFERENT: Final = 1
+_MAX_VALUE: Final = 40  # characters of a value in the table
 _FLOAT64: Final = "float64"
 _EVERY_TENSOR: Final = "--every-tensor"
 _KEYS: Final = ("jit", "device", "executor", "model", "reference", "recording", _FLOAT64)
@@ -352,7 +353,19 @@ def _table(title: str, differences: tuple[TensorDifference, ...]) -> Table:
                     f"{difference.num_outside} of {difference.size}",
                 ),
                 *(f"{difference.max_ulps:.3g}", f"{difference.max_abs:.3g}"),
-                *(position, difference.a or "-", difference.b or "-"),
+                *(position, _shortened(difference.a, difference.b) or "-"),
+                _shortened(difference.b, difference.a) or "-",
             )
         )
     return table
+
+
+def _shortened(text: str, other: str) -> str:
+    """Return the part of a long text around the place where it begins to differ from another."""
+    if len(text) <= _MAX_VALUE:
+        return text
+    pairs = enumerate(zip(text, other, strict=False))
+    differs_at = next((index for index, (one, another) in pairs if one != another), 0)
+    start = max(0, min(differs_at - _MAX_VALUE // 2, len(text) - _MAX_VALUE))
+    end = start + _MAX_VALUE
+    return f"{'…' * (start > 0)}{text[start:end]}{'…' * (end < len(text))}"

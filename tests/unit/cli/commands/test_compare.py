@@ -58,6 +58,24 @@ def test_another_model_differs(graphmill_cli: Cli, tmp_path: Path) -> None:
     assert "-> scaled:0 -> out:0" in text
 
 
+def test_long_strings_are_cut_around_their_difference(graphmill_cli: Cli, tmp_path: Path) -> None:
+    paths = []
+    for name in ("a", "b"):
+        graph = graphmill.Graph()
+        with graph.as_default():
+            x = graph.placeholder("string", [], name="x")
+            ops.string.string_join([x, f"{'-' * 200}{name}{'-' * 200}"], name="out")
+        paths.append(tmp_path / f"{name}.pb")
+        paths[-1].write_bytes(graph.as_graph_def().SerializeToString())
+    result = graphmill_cli("compare", str(paths[0]), 'x="x"', "--b", f"model={paths[1]}")
+    assert result.code == 1, result.err
+    assert f"…{'-' * 20}a{'-' * 19}…" in result.out
+    assert f"…{'-' * 20}b{'-' * 19}…" in result.out
+    equal = graphmill_cli("compare", str(paths[0]), 'x="x"', "--b", "jit=off").out
+    assert f"b'x{'-' * 37}…" in equal
+    assert "-" * 45 not in equal
+
+
 def test_tolerances_decide_the_exit_code(graphmill_cli: Cli, tmp_path: Path) -> None:
     a, b = model(tmp_path, "a.pb", 2.0), model(tmp_path, "b.pb", 2.001)
     arguments = ("compare", a, "x=[0, 0.5]", "--b", f"model={b}")
