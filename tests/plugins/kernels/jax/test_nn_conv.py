@@ -9,6 +9,7 @@ jax = pytest.importorskip("jax")
 pytestmark = [pytest.mark.jax, pytest.mark.divided]
 
 from graphmill_plugins.kernels.jax import nn_conv  # noqa: E402
+from graphmill_plugins.kernels.nn.conv.plan import ConvPlan  # noqa: E402
 from graphmill_plugins.kernels.nn.window import make_axis  # noqa: E402
 
 RNG = np.random.default_rng(4)
@@ -29,6 +30,35 @@ def test_few_channels(axes, name):
     got = getattr(nn_conv, name)(x, kernel, axes)
     expected = nn_conv.convolve(x, kernel, axes, 1)
     np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("axes", PLACES, ids=range(len(PLACES)))
+@pytest.mark.parametrize(("groups", "per_group"), [(2, 3), (4, 1)])
+def test_groups(axes, groups, per_group):
+    channels = groups * per_group
+    x = RNG.standard_normal((2, *(axis.size for axis in axes), channels)).astype(np.float32)
+    shape = (*(axis.kernel for axis in axes), per_group, 3 * groups)
+    kernel = RNG.standard_normal(shape).astype(np.float32)
+    got = nn_conv.group_by_group(x, kernel, axes, groups)
+    expected = nn_conv.convolve(x, kernel, axes, groups)
+    np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("channels", "groups", "are_separate"),
+    [(32, 2, True), (64, 8, True), (16, 4, False), (128, 16, False)],
+)
+def test_few_groups_of_several_channels_are_separate(channels, groups, are_separate):
+    axes = (make_axis(6, 3, 1, 1, "SAME"),) * 2
+    x = RNG.standard_normal((1, 6, 6, channels)).astype(np.float32)
+    kernel = RNG.standard_normal((3, 3, channels // groups, channels)).astype(np.float32)
+    plan = ConvPlan(x.shape, kernel.shape, x.shape, axes)
+    run = jax.jit(lambda *args: nn_conv.run_convolution(*args, plan))
+    text = run.lower(x, kernel).as_text()
+    assert (text.count("stablehlo.convolution") == groups) is are_separate
+    assert (f"feature_group_count = {groups}" in text) is not are_separate
+    expected = nn_conv.convolve(x, kernel, axes, groups)
+    np.testing.assert_allclose(run(x, kernel), expected, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("axes", PLACES, ids=range(len(PLACES)))
