@@ -101,7 +101,8 @@ def _member_of(node: Node, inside: tuple[Member, ...] = ()) -> Member:
 
 def _computes(node: Node) -> bool:
     does_nothing = is_argument_or_result(node) or is_constant(node) or node.op_def.traits.forwards
-    return not does_nothing
+    has_result = bool(node.output_types) or node.op_def.is_stateful  # else it only orders others
+    return has_result and not does_nothing
 
 
 def _loop_body(node: Node) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from google.protobuf import text_format
 
 import graphmill
-from graphmill import ops
+from graphmill import ops, proto
 from graphmill.explain.cluster_members import Member, shares
 from graphmill.runtime.steps.step_stats import NodeStats
 from graphmill.timeline import StepTrace, node_runs
@@ -116,3 +117,46 @@ def test_iterations_of_straight_line_code_are_counted() -> None:
     outer, inner = (run for name, run in runs.items() if name.endswith("While"))
     assert "straight-line; 4 iterations, mean" in outer.note
     assert "straight-line; 12 iterations, mean" in inner.note
+
+
+IS_SHORT = """
+signature {
+  name: "is_short" input_arg { name: "x" type: DT_STRING } output_arg { name: "y" type: DT_BOOL }
+}
+node_def { name: "length" op: "StringLength" input: "x" }
+node_def {
+  name: "four" op: "Const" attr { key: "dtype" value { type: DT_INT32 } }
+  attr { key: "value" value { tensor { dtype: DT_INT32 tensor_shape { } int_val: 4 } } }
+}
+node_def {
+  name: "less" op: "Less" input: "length:output:0" input: "four:output:0"
+  attr { key: "T" value { type: DT_INT32 } }
+}
+ret { key: "y" value: "less:z:0" }
+"""
+TWICE = """
+signature {
+  name: "twice" input_arg { name: "x" type: DT_STRING } output_arg { name: "y" type: DT_STRING }
+}
+node_def { name: "first" op: "NoOp" }
+node_def {
+  name: "step" op: "StringJoin" input: "x" input: "x" input: "^first"
+  attr { key: "N" value { i: 2 } }
+}
+ret { key: "y" value: "step:output:0" }
+"""
+
+
+@pytest.mark.jax
+def test_nodes_that_only_order_others_have_no_share() -> None:
+    """Functions of TensorFlow contain them."""
+    graph = graphmill.Graph()
+    for text in (IS_SHORT, TWICE):
+        graph.library.add(text_format.Parse(text, proto.FunctionDef()))
+    with graph.as_default():
+        x = graph.placeholder("string", [], name="x")
+        result = ops.functional.while_([x], cond="is_short", body="twice", name="loop")
+        ops.string.string_length(result[0], name="y")
+    names = set(last_runs(graph, "A"))
+    assert "step" in names
+    assert "first" not in names
