@@ -230,7 +230,7 @@ def cosine_distance(
     loss_collection: str | None = LOSSES,
     reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS,
 ) -> Tensor:
-    """Return 1 minus the product of vectors of length 1.
+    """Return 1 minus the dot product of vectors of length 1.
 
     Args:
         labels, predictions: tensors of one shape, with vectors of length 1 along `axis`.

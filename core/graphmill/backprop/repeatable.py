@@ -68,5 +68,5 @@ def _effects_of_kernels(op_def: OpDef, host: Host) -> frozenset[str]:
 
 
 def _leaves_state(traits: OpTraits) -> bool:
-    """Return whether an op leaves state that outlives the step unchanged."""
+    """Return whether an op changes no state that outlives the step."""
     return traits.only_reads or traits.per_step_state or traits.source is Source.VARIABLE

@@ -272,7 +272,7 @@ def _log_note(text: str) -> None:
 
 
 def _predictions(result: BatchResult) -> Iterator[Prediction]:
-    """Yield rows with outputs and rows that failed in their order."""
+    """Yield the predictions of a batch, including failed rows, in the order of the rows."""
     found = [
         (row.index, Prediction(row.file, row.line, {k: v[i] for k, v in result.outputs.items()}))
         for i, row in enumerate(result.rows)

@@ -140,7 +140,7 @@ class _Shares:
     def of(
         self, members: Sequence[Member], begin: int, end: int, runs: float | None
     ) -> Iterator[NodeStats]:
-        """Divide a time; `runs` is how often the members ran in it, None if that is unknown."""
+        """Divide a time span among members; `runs` is how often they ran in it, None if unknown."""
         sums = list(accumulate(map(self._weight, members)))
         start = begin
         for member, weights in zip(members, sums, strict=True):
@@ -155,7 +155,7 @@ class _Shares:
         return inside * (self._iterations.get(member.loop, 1.0) or 1.0)
 
     def _runs_inside(self, member: Member, runs: float | None) -> float | None:
-        """Return how often the nodes ran that a member calls."""
+        """Return how often the nodes inside a member ran; None if unknown."""
         if not member.loop or runs is None:
             return runs
         mean = self._iterations.get(member.loop)

@@ -159,7 +159,7 @@ class ConstantHandles:
 
 
 class _GraphRewrite:
-    """Gives the readers of handles the values, in one graph.
+    """Connects the readers of handles to the values, in one graph.
 
     Attributes:
         results: what the results of a function stand for, by index.

@@ -95,7 +95,7 @@ def _export(graph: Graph, node: Node) -> list[Tensor]:
 
 
 def _run_all(session: Session, rows: Mapping[str, Sequence[Tensor]]) -> StateValues:
-    """Run all rows in one step; if that fails because one has no value, each alone."""
+    """Run the tensors of all rows in one step; if a value is missing, run each row separately."""
     if not rows:
         return StateValues({}, {})
     try:

@@ -182,7 +182,7 @@ def tensor_name(node_name: str, output: int) -> str:
 
 
 def output_name(tensor: Any) -> str:
-    """Return the name of the output that a tensor is: `node:0`.
+    """Return the name of an output tensor: `node:0`.
 
     That of a `Variable`, whose `name` is that of its handle, is the name of its read.
     """

@@ -108,7 +108,7 @@ class _Outputs:
 
     @classmethod
     def of(cls, node: Node) -> _Outputs | None:
-        """Return the outputs of a node; None if nothing is known of them before they are there."""
+        """Return the outputs of a node; None if their sizes cannot be known in advance."""
         op_def = node.op_def
         function = shape_function(op_def)
         if function is None or not node.input_types:
@@ -144,7 +144,7 @@ class _Outputs:
 def _bound(
     node: Node, function: Callable[[ShapeContext], Any], itemsize: int
 ) -> OutputBound | None:
-    """Return the bound of a node's outputs in elements that the sizes of the elements keep."""
+    """Return the declared bound; None if element sizes or the number of inputs rule it out."""
     bound = output_bound(function)
     if bound is OutputBound.INPUT:
         smallest = min(one.as_numpy_dtype.itemsize for one in node.input_types)

@@ -131,7 +131,7 @@ def _first_nodes(tree: Grouping) -> list[int]:
 def _divide(
     tree: Grouping, nodes: GraphNodes, group: int, members: Sequence[tuple[int, int, bool]]
 ) -> None:
-    """Put members of a group into parts of equal size, and these into parts if they are many."""
+    """Divide a group's members into subgroups of equal size, recursively if there are too many."""
     if len(members) <= MAX_CHILDREN:
         return
     count = -(-len(members) // MAX_CHILDREN)

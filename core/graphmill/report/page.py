@@ -120,7 +120,7 @@ def _node(name: str) -> str:
 
 
 def _table(caption: str, columns: Sequence[str], rows: Sequence[Sequence[tuple[str, str]]]) -> str:
-    """Return a table; a cell is its class and its HTML, a column that begins with # of numbers."""
+    """Return an HTML table; a cell is its class and its HTML; a column named `#…` is numeric."""
     shown = rows[:_MAX_ROWS]
     more = f" (the first {len(shown)} of {len(rows)})" if len(rows) > len(shown) else ""
     head = "".join(map(_heading, columns))

@@ -193,7 +193,7 @@ class _Scan:
         return {arg.name for arg in args if arg.type is dtypes.resource}
 
     def _paths_of_resources(self, user: NodeDef) -> Iterator[str]:
-        """Yield the paths at which the model opens resources as a node uses.
+        """Yield the paths at which the model opens the kind of resource that a node uses.
 
         Nodes that open and use a resource have the same name for it in their `OpDef`s, such as
         `writer`. The resource itself need not be known: it may be an argument of a function.

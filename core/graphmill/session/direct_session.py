@@ -611,7 +611,7 @@ class DirectSession(SessionInterface):
 
 
 def _collections_for(num_nodes: int) -> AbstractContextManager[None]:
-    """Return the context in which to build or lower a graph of a number of nodes."""
+    """Return the garbage collection context for building or lowering a graph of `num_nodes`."""
     if num_nodes < _MIN_LARGE_GRAPH_NODES:
         return nullcontext()
     # Imported here: few graphs are large.

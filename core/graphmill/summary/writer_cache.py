@@ -1,4 +1,4 @@
-"""`FileWriterCache`: all who write to a folder get one writer, so they share an event file.
+"""`FileWriterCache`: one writer for each folder, so that its users share an event file.
 
 Semantics: tensorflow/python/summary/writer/writer_cache.py, which never closes a writer.
 """

@@ -152,7 +152,7 @@ class ProgressBarHook(SessionRunHook):
         self._global_step = find_global_step("ProgressBarHook")
 
     def after_create_session(self, session: Session) -> None:
-        """Measure the rate from here."""
+        """Measure the rate from the start of the new session."""
         self._start = int(session.run(self._global_step)), self._clock()
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:

@@ -58,7 +58,7 @@ def queue_runners_running(model: RunnableModel, *, is_on: bool) -> Iterator[None
 
 @contextmanager
 def _advice(model: RunnableModel) -> Iterator[None]:
-    """Say in the error of a step that waited for a queue that the model can fill it."""
+    """Advise that the model can fill its queues if a step timed out waiting for one of them."""
     try:
         yield
     except DeadlineExceededError as error:

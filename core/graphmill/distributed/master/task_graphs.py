@@ -137,7 +137,7 @@ class TaskGraphMaker:
 
 
 def _is_known(name: str, full: Graph) -> bool:
-    """Return whether a name stands for one node in all graphs: of `full`, or inside a call."""
+    """Return whether a name denotes one node in all graphs: in `full`, or inside a call."""
     if full.has_node(name):
         return True
     call = enclosing_node(full, name)

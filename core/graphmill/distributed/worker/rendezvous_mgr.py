@@ -152,7 +152,7 @@ class RendezvousMgr:
             )
 
     def _drop_unused(self, step_id: int, rendezvous: RemoteRendezvous) -> None:
-        """Drop a rendezvous that only receives used and whose callers have disconnected."""
+        """Drop a rendezvous that no step uses, once the callers of its receives are gone."""
         with self._lock:
             is_unused = not rendezvous.is_initialized and rendezvous.is_empty
             if is_unused and self._steps.get(step_id) is rendezvous:

@@ -309,7 +309,7 @@ def _saved_model_file(folder: str) -> str:
 
 
 def _advice(folder: str, names: list[str]) -> Iterator[str]:
-    """Yield what a folder that is no SavedModel holds instead."""
+    """Yield descriptions of what a folder that is not a SavedModel holds instead."""
     versions = [
         name
         for name in names

@@ -255,7 +255,7 @@ class _Builder:
         return tuple(types), rets
 
     def _result(self, text: str, types: Sequence[DType]) -> list[tuple[tuple[Node, int], DType]]:
-        """Return for each element of a result the tensor that it is, with its type."""
+        """Return the tensor and the type of each element of a result."""
         tensors = self._tensors(text, "result")
         if len(tensors) != len(types):
             raise InvalidArgumentError(

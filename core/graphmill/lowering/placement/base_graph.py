@@ -93,7 +93,7 @@ class BaseGraphCheck:
             raise
 
     def _is_supported(self, node: Node) -> bool:
-        """Return whether a node has its function, or its op a kernel.
+        """Return whether a node's op can run: a library function, or an op that may have a kernel.
 
         Kernels are not imported, so their element types and devices are not compared.
         """

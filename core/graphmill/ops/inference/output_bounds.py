@@ -16,7 +16,7 @@ _Function = TypeVar("_Function", bound="Callable[..., Any]")
 
 
 class OutputBound(Enum):
-    """The number of elements that an output has at most.
+    """The maximum number of elements of an output.
 
     Attributes:
         INPUT: as many as the largest input. The kernel itself asks for more, as a sum over an axis

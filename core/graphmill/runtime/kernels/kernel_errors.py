@@ -75,7 +75,7 @@ def _failed_copy(error: BaseException) -> str:
 
 
 def _no_array_note(error: BaseException) -> str:
-    """Return the reason for an `AttributeError` of a device's value that is not like an array."""
+    """Return a hint if an `AttributeError` shows that a device's value is not array-like, or ""."""
     if not isinstance(error, AttributeError) or error.name not in _ARRAY_MEMBERS:
         return ""
     kind = type(error.obj)

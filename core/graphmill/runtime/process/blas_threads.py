@@ -90,7 +90,7 @@ def find_blas_threads(package: str = "numpy") -> SingleThreaded | None:
 
 @cache
 def _control_of(path: str) -> SingleThreaded | None:
-    """Return the control of a library, of which there is one: it counts the blocks."""
+    """Return the control of a library: one shared object, because it counts the blocks."""
     import ctypes  # here: only a graph with large products needs it
 
     try:

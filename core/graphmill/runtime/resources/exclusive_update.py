@@ -46,7 +46,7 @@ class _AcquiredVariable(Variable):
 
 
 class _AcquiredRef(Ref):
-    """The same for references."""
+    """A ref variable whose value is being overwritten: readers wait for the lock."""
 
     __slots__ = ()
     value = property(_wait_and_read, _wait_and_write)

@@ -94,7 +94,7 @@ class StepStatsCollector:
         return self._by_device.setdefault(device, []).append
 
     def runs(self, device: str) -> list[TimedRun | NodeStats]:
-        """Return the runs on a device, in order of completion; what is appended is added."""
+        """Return the runs on a device, in order of completion: the list itself, not a copy."""
         runs = self._by_device.setdefault(device, [])
         runs[:] = [TimedRun._make(run) if type(run) is tuple else run for run in runs]
         return runs
@@ -260,7 +260,7 @@ def _measure(value: Any) -> tuple[Any, tuple[int, ...], int]:
 
 
 def _type_enum(dtype: Any) -> int:
-    """Return the `DataType` of an array's dtype; 0 for none, or one of a device of its own."""
+    """Return the `DataType` of a dtype; 0 for None, or a dtype that TensorFlow does not have."""
     if dtype is None:
         return 0
     try:

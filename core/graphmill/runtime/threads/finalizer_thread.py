@@ -46,7 +46,7 @@ class FinalizerThread:
     def call_when_dropped(
         self, owner: Any, action: Action, *, at_exit: bool = True
     ) -> weakref.finalize[..., Any]:
-        """Do what the function `call_when_dropped` describes."""
+        """Call `action` after `owner` was garbage collected; see function `call_when_dropped`."""
         self._start()
         number = next(self._numbers)
         finalizer = weakref.finalize(owner, self._hand_over, number, action)

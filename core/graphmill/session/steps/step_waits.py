@@ -30,7 +30,7 @@ def describe_cancelled(error: OpError, args: ExecutorArgs, graph: Graph) -> None
 
 
 def describe_interrupted(error: KeyboardInterrupt, args: ExecutorArgs, graph: Graph) -> None:
-    """Add to an interrupt what the nodes of the step waited for: notes, and where the first is.
+    """Add to an interrupt what the step's nodes waited for, and the location of the first one.
 
     The location has the names that errors have: `node`, `op_type` and `device`.
     """

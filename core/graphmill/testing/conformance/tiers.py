@@ -150,7 +150,7 @@ class TierTests:
     def test_the_kernel_of_a_gradient_wins(
         self, declared: str, place: str, open_session: Any
     ) -> None:
-        """The same holds for an op that gradient graphs use."""
+        """The kernel of highest priority also runs for an op that gradient graphs use."""
         wins = scales("ReluGrad", 3.0, priority=10, **self._declared(declared, place))
         program = TierProgram(("d = ReluGrad(x, x)", "y = AddV2(d, x)"))
         with open_session(Foreign(kernels=[wins]), self._graph_of(program, place)) as steps:
