@@ -15,7 +15,7 @@ HERE = Path(__file__).parent
 
 
 def spirals(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return points of two spirals, and which of both each is on."""
+    """Return points on two spirals, and the spiral of each point: 0 or 1."""
     rng = np.random.default_rng(seed)
     label = rng.integers(0, 2, count)
     turn = np.sqrt(rng.uniform(0, 1, count)) * 2.5 * np.pi

@@ -1,4 +1,4 @@
-"""Go on with a training that a TensorFlow 1 program began, from its checkpoint.
+"""Continue the training of a TensorFlow 1 program from its checkpoint.
 
     python examples/continue_training/train.py [FOLDER]
 
@@ -20,7 +20,7 @@ CHECKPOINT = Path(__file__).parent / "checkpoint" / "spirals-20"
 
 
 def spirals(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return points of two spirals, and which of both each is on."""
+    """Return points on two spirals, and the spiral of each point: 0 or 1."""
     rng = np.random.default_rng(seed)
     label = rng.integers(0, 2, count)
     turn = np.sqrt(rng.uniform(0, 1, count)) * 2.5 * np.pi

@@ -147,7 +147,7 @@ class KillWorkers(graphmill.train.SessionRunHook):
         return graphmill.train.SessionRunArgs(self._number)
 
     def after_run(self, context: Any, values: Any) -> None:
-        """Kill the worker whose step has come; only once, though the step may be repeated."""
+        """Kill the worker that is due at this step; only once, though the step may be repeated."""
         del context
         worker = self._steps.pop(int(values.results), None)
         if worker is not None:

@@ -29,7 +29,7 @@ def sequences(count: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndar
 
 
 class Lstm:
-    """An LSTM layer and a linear output; sequences come first in time."""
+    """An LSTM layer and a linear output; inputs are time-major, `[time, batch, 2]`."""
 
     def __init__(self, rng: np.random.Generator) -> None:
         kernel = rng.normal(0, 0.3, (2 + UNITS, 4 * UNITS)).astype(np.float32)
@@ -87,7 +87,7 @@ def jax_gradient(
     inputs: np.ndarray,
     sums: np.ndarray,
 ) -> np.ndarray:
-    """Export the loss to JAX, and return JAX's gradient of it by the kernel of the LSTM."""
+    """Export the loss to JAX, and return JAX's gradient with respect to the LSTM's kernel."""
     import jax
 
     function = graphmill.export.convert(

@@ -27,7 +27,7 @@ DIGITS = Path(__file__).parents[1] / "digits"
 
 
 def preprocessing() -> graphmill.GraphDef:
-    """Return nodes that make a PNG file, `png`, to the pixels that the network takes, `image`."""
+    """Return nodes that convert a PNG file, `png`, to the network's input pixels, `image`."""
     graph = graphmill.Graph()
     with graph.as_default():
         png = F.placeholder("string", [1], name="png")

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 @op("Example>Swish", types={"T": dtypes.FLOATING}, shape=lambda op: op.shape("x"))
 @kernel("Example>Swish")
 def swish(xp: Any, x: T, *, beta: float = 1.0) -> T:
-    """Multiply each element by the logistic function of it."""
+    """Multiply each element `x` by the sigmoid of `beta * x`."""
     return x / (1 + xp.exp(-beta * x))
 
 
