@@ -12,6 +12,7 @@ import json
 import re
 import shutil
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -23,7 +24,7 @@ from graphmill.errors import AlreadyExistsError, DataLossError, FailedPreconditi
 from graphmill.files.status import typed_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from graphmill.batch.runner import BatchResult
 
@@ -118,12 +119,10 @@ class ResultStore:
                 for result in results
                 for failed in result.failures
             ],
-            "parts": [],
         }
         arrays: dict[str, Array] = {}
-        for result in results:
-            if result.rows:
-                meta["parts"].append(pack(result.outputs, arrays))
+        outputs = [result.outputs for result in results if result.rows]
+        meta["parts"] = [pack(part, arrays) for part in _joined(outputs)]
         arrays["meta"] = np.frombuffer(json.dumps(meta).encode(), np.uint8)
         name = f"rows-{start:012d}-{stop:012d}.npz"
         files.write(str(self.folder / name), archive_bytes(arrays))
@@ -186,6 +185,17 @@ class ResultStore:
             for path in list(self.folder.iterdir()):
                 if _RANGE.fullmatch(path.name):
                     path.unlink()
+
+
+def _joined(outputs: Iterable[Mapping[str, Array]]) -> Iterator[Mapping[str, Array]]:
+    """Yield the outputs of steps, those of equal shapes together: a few arrays are quick."""
+    for _, group in groupby(outputs, _row_types):
+        steps = list(group)
+        yield {name: np.concatenate([one[name] for one in steps]) for name in steps[0]}
+
+
+def _row_types(outputs: Mapping[str, Array]) -> list[tuple[str, Any, tuple[int, ...]]]:
+    return [(name, array.dtype, array.shape[1:]) for name, array in outputs.items()]
 
 
 def _reason(error: Exception) -> str:
