@@ -115,7 +115,7 @@ def _scaled(image: Array, source: Source, spec: InputSpec, options: ImageOptions
 
     Semantics: tensorflow/python/ops/image_ops_impl.py (`convert_image_dtype`, for floats).
     """
-    white = np.iinfo(image.dtype).max
+    white = 0xFF if image.dtype == np.uint8 else 0xFFFF
     if spec.dtype is None:
         return image
     target = spec.dtype.base_dtype
