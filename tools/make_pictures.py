@@ -148,7 +148,7 @@ def logs(_: Path) -> str:
 
 
 def _wrapped(text: str) -> str:
-    """Return lines that are folded between words, as they would be cut."""
+    """Return lines that are folded between words, because longer ones would be cut."""
     folded = (textwrap.fill(line, _COLUMNS, subsequent_indent="  ") for line in text.splitlines())
     return "\n".join(folded)
 
@@ -206,7 +206,7 @@ def _write(graph: graphmill.Graph, path: Path) -> None:
 
 
 def take_screenshots(folder: Path) -> list[Path]:
-    """Write the pictures of pages for which the viewers are there; return their paths."""
+    """Write the pictures of all pages whose viewers are installed; return their paths."""
     sys.path.insert(0, str(ROOT))
     from tests.unit.report.chromium import Page, find_chromium
     from tests.unit.summary.tensorboard_page import TensorBoardPage, has_tensorboard

@@ -285,7 +285,7 @@ def run_instance(case: Case, change: list[Any] | None) -> dict[str, Any]:
 
 
 def _is_out_of_memory(failure: BaseException | None) -> bool:
-    """Return whether an allocation failed that did not ask the budget."""
+    """Return whether an allocation failed without a check against the memory budget."""
     is_exhausted = isinstance(failure, errors.ResourceExhaustedError)
     return (
         is_exhausted

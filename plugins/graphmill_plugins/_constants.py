@@ -55,6 +55,6 @@ def marking(platform: str = "cpu") -> Iterator[Marks]:
 
 
 def is_prepared_once(value: Value, platform: str = "cpu") -> bool:
-    """Return whether computations on `value` alone run once, for a platform."""
+    """Return whether a program for `platform` runs computations on `value` alone only once."""
     marks: Marks | None = getattr(_thread, "marks", None)
     return marks is not None and marks.platform == platform and value in marks

@@ -86,7 +86,7 @@ class Process(NamedTuple):
     pid: int
 
     def processor_seconds(self) -> float:
-        """Return what it has used of the processors; Linux only."""
+        """Return the processor time of the process in seconds; Linux only."""
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

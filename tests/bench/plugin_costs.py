@@ -103,8 +103,11 @@ def load_with_importlib() -> float:
 
 
 def discovery(rounds: int, count: int = COUNT) -> tuple[float, float, float]:
-    """Return the shortest times in seconds: of a host without and with `count` more plugins, and of
-    `importlib` for these plugins."""
+    """Return the shortest discovery times in seconds.
+
+    They are those of a host without `count` more plugins, of a host with them, and of `importlib`
+    for these plugins.
+    """
     with tempfile.TemporaryDirectory() as folder:
         install(Path(folder), count)
         times: list[tuple[float, float, float]] = []

@@ -1,4 +1,4 @@
-"""Kernels on a JAX device whose values are partly in host memory, or that JAX has no method for.
+"""Kernels on a JAX device that use host memory, or updates for which JAX has no method.
 
 `tests/gpu` runs all cases on a GPU; these need none.
 """

@@ -1,4 +1,4 @@
-"""The programs on processes run; reading files is all that a run needs of the file system."""
+"""The example programs on processes run; a run writes no file and needs no home folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fuzz target: replies of the process of an isolated model, which may be under attack.
+"""Fuzz target: replies of an isolated model's process, which an attacker may control.
 
 The first byte chooses the kind of the reply; then come the region of its tensors and the message.
 """

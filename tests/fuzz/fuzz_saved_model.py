@@ -72,7 +72,7 @@ def seeds() -> list[bytes]:
 
 
 def read_message(data: bytes) -> proto.SavedModel | None:
-    """Return the graph in a seed; None in those of other files."""
+    """Return the graph in a seed; None for the seeds of other files."""
     return None if data[0] else proto.SavedModel.FromString(data[1:])
 
 

@@ -269,7 +269,7 @@ def fault_of(fuzz: Callable[[bytes], None], data: bytes) -> str:
 
 
 def peak_mb() -> int:
-    """Return how much memory the process has had in use at most; 0 if the system does not say."""
+    """Return the peak memory of the process in MB; 0 if the system does not report it."""
     if resource is None:
         return 0
     unit = 1 if sys.platform == "darwin" else 1024
@@ -277,7 +277,7 @@ def peak_mb() -> int:
 
 
 def limit_address_space() -> None:
-    """Let allocations fail that would use up the memory of the machine."""
+    """Make allocations that would exhaust the machine's memory fail."""
     if resource is not None:
         limit = ADDRESS_SPACE_MB << 20
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))

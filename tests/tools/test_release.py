@@ -1,4 +1,4 @@
-"""A release is refused where versions or changelog do not fit, and tried as a user would."""
+"""A release whose versions or changelog disagree is refused; others are tried as a user would."""
 
 from __future__ import annotations
 

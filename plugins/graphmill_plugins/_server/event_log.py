@@ -25,7 +25,10 @@ def log_event(logger: logging.Logger, level: int, event: str, /, **fields: objec
 
 
 class TextFormatter(logging.Formatter):
-    """`2026-11-22T10:00:00.123Z INFO graphmill.server session created session=ab12`."""
+    """Formats an event as one line of text.
+
+    Example: `2026-11-22T10:00:00.123Z INFO graphmill.server session created session=ab12`.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         """Return a record as one line, and a traceback below it if there is one."""

@@ -1,4 +1,4 @@
-"""Print the line that tells that a server accepts requests."""
+"""Print the line that announces that a server accepts requests."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ class RunRecorder:
         self._last_outcome = time_ns()
 
     def take_ready_time(self) -> int:
-        """Return when the entry that was just taken from the queue became ready; 0 for now."""
+        """Return when the entry just taken from the queue became ready; 0 stands for now."""
         if not self._has_order:
             return 0
         position, times = len(self._ready), self._times

@@ -102,7 +102,7 @@ def _inverse(transforms: Tensor) -> Tensor:
 
 @gradient("RGBToHSV")
 def rgb_to_hsv(op: ForwardOp, dy: Tensor) -> Tensor:
-    """Differentiate hue, saturation and value by each channel.
+    """Differentiate hue, saturation and value with respect to each channel.
 
     If several channels equal the largest, the first of them counts as the largest.
     """

@@ -127,5 +127,5 @@ def _swapped(tensor: Tensor) -> Tensor:
 
 @gradient("MatrixSolveLs")
 def matrix_solve_ls(op: ForwardOp, dy: Tensor) -> list[Any]:
-    """Differentiate by the matrix and the right-hand side; the regularizer has no gradient."""
+    """Differentiate with respect to matrix and right-hand side; the regularizer has no gradient."""
     return generic_gradient(op, [dy], [True, True, False])

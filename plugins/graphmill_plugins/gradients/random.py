@@ -51,7 +51,7 @@ def _by_alpha(op: ForwardOp, dy: Tensor, alpha: Tensor, axes: Tensor) -> Tensor:
 
 @gradient("StatelessParameterizedTruncatedNormal")
 def stateless_parameterized_truncated_normal(op: ForwardOp, dy: Tensor) -> list[Any]:
-    """Differentiate the samples at fixed quantiles by the parameters.
+    """Differentiate the samples at fixed quantiles with respect to the parameters.
 
     Semantics: Figurnov et al., Implicit Reparameterization Gradients, 2018.
     """

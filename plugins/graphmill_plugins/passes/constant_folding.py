@@ -55,14 +55,14 @@ def fold(graph: Graph, options: PassOptions) -> None:
 
 
 class _Allowance:
-    """Stands for a step that is cancelled after some seconds."""
+    """A substitute for a step that is cancelled after some seconds."""
 
     def __init__(self, seconds: float) -> None:
         self._end = time.monotonic() + seconds
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether the time is over."""
+        """Whether the time limit has passed."""
         return time.monotonic() > self._end
 
 

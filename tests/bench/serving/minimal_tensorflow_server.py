@@ -1,4 +1,4 @@
-"""A minimal server around a TensorFlow model, as one writes it in an hour.
+"""A minimal server around a TensorFlow model, such as one could write in an hour.
 
     python minimal_tensorflow_server.py MODEL http|grpc
 

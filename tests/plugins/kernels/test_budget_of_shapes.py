@@ -1,4 +1,4 @@
-"""Kernels ask the default memory budget for results whose size only shapes decide."""
+"""Kernels check results whose size depends only on shapes against the default memory budget."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Span(trace.NonRecordingSpan):
-    """A span that keeps what it is told."""
+    """A span that records its attributes, status, errors and end."""
 
     def __init__(self, name: str, attributes: dict[str, Any], start: int | None) -> None:
         super().__init__(trace.INVALID_SPAN_CONTEXT)

@@ -1,4 +1,4 @@
-"""`lower_functional_ops` leaves nodes alone whose kernels are not those of their ops' supplier.
+"""`lower_functional_ops` does not change nodes whose kernel and op have different suppliers.
 
 Lowered graphs are run by `tests/unit/distributed/master/test_functions_on_tasks.py`.
 """

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def offered(*arguments: str, incomplete: str = "") -> list[tuple[str, str]]:
-    """Return kind and text of what the shell is offered after the arguments."""
+    """Return the kind and text of each completion after the arguments."""
     shell = ShellComplete(cli, {"obj": Settings()}, "graphmill", "_GRAPHMILL_COMPLETE")
     return [(item.type, item.value) for item in shell.get_completions(list(arguments), incomplete)]
 

@@ -1,4 +1,4 @@
-"""`freeze`: variables become constants, tables are filled, and all that cannot be held is named."""
+"""`freeze` makes variables constants, fills tables, and lists all nodes that it cannot freeze."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def raising(error: Exception) -> Any:
 
 @pytest.fixture
 def linux(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """Let the checks believe in a Linux with everything."""
+    """Make the checks detect a Linux system with all protections."""
     monkeypatch.setattr(protections, "_system_fault", str)
     monkeypatch.setattr(protections, "landlock_abi", lambda: 7)
     monkeypatch.setattr(protections, "seccomp_library", object)

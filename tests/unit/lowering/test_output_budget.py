@@ -1,4 +1,4 @@
-"""The memory budget is asked for outputs whose size follows from the shapes of inputs."""
+"""Outputs whose size follows from the shapes of inputs are checked against the memory budget."""
 
 from __future__ import annotations
 

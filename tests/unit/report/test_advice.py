@@ -1,4 +1,4 @@
-"""What a report advises to try."""
+"""The advice that a report gives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page in a headless Chromium, at two sizes: it draws, unfolds, finds, and asks for nothing."""
+"""The page works in a headless Chromium, at two sizes, without network requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page: well-formed, on its own, safe for any name, with labels for assistive technology."""
+"""The page is well-formed, self-contained, safe for any name, and accessible."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`FileWriterCache` gives all who write to a folder one writer."""
+"""`FileWriterCache` gives all users of a folder the same writer."""
 
 from __future__ import annotations
 

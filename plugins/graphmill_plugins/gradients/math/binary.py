@@ -190,7 +190,7 @@ def _product(
 
 @gradient("MatMul")
 def mat_mul(op: ForwardOp, dy: Tensor) -> Sequence[Tensor]:
-    """Multiply with the other factor."""
+    """Multiply by the other factor."""
 
     def multiply(a: Tensor, b: Tensor, is_a: bool, is_b: bool) -> Tensor:
         return math.mat_mul(a, b, transpose_a=is_a, transpose_b=is_b)
@@ -204,13 +204,13 @@ def _batched(a: Tensor, b: Tensor, is_a: bool, is_b: bool) -> Tensor:
 
 @gradient("BatchMatMul")
 def batch_mat_mul(op: ForwardOp, dy: Tensor) -> Sequence[Tensor]:
-    """Multiply with the other factor."""
+    """Multiply by the other factor."""
     return list(_product(op, dy, _batched, "adj_x adj_y"))
 
 
 @gradient("BatchMatMulV2", "BatchMatMulV3")
 def batch_mat_mul_v2(op: ForwardOp, dy: Tensor) -> Sequence[Tensor]:
-    """Multiply with the other factor; sum over broadcast dimensions."""
+    """Multiply by the other factor; sum over broadcast dimensions."""
     gradients = _product(op, dy, _batched, "adj_x adj_y")
     shapes = [op.shape(tensor) for tensor in op.inputs]
     axes = array.broadcast_gradient_args(*(shape[:-2] for shape in shapes))
@@ -236,7 +236,7 @@ def igammac(op: ForwardOp, dy: Tensor) -> Sequence[Tensor]:
 
 @gradient("Betainc")
 def betainc(op: ForwardOp, dy: Tensor) -> Sequence[Tensor | None]:
-    """Differentiate by x only."""
+    """Differentiate with respect to x only."""
     a, b, x = op.inputs
     log_beta = math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
     by_x = math.exp(math.xlog1py(b - 1, -x) + math.xlogy(a - 1, x) - log_beta)
@@ -245,7 +245,7 @@ def betainc(op: ForwardOp, dy: Tensor) -> Sequence[Tensor | None]:
 
 @gradient("Zeta")
 def zeta(op: ForwardOp, dy: Tensor) -> Sequence[Tensor | None]:
-    """Differentiate by q only."""
+    """Differentiate with respect to q only."""
     x, q = op.inputs
     by_q = dy * -x * math.zeta(x + 1, q)
     return [None, shaped_as(op, (x, by_q), (q, by_q))[1]]
@@ -253,7 +253,7 @@ def zeta(op: ForwardOp, dy: Tensor) -> Sequence[Tensor | None]:
 
 @gradient("Polygamma")
 def polygamma(op: ForwardOp, dy: Tensor) -> Sequence[Tensor | None]:
-    """Differentiate by x only."""
+    """Differentiate with respect to x only."""
     n, x = op.inputs
     by_x = dy * math.polygamma(n + 1, x)
     return [None, shaped_as(op, (n, by_x), (x, by_x))[1]]

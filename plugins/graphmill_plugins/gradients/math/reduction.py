@@ -58,7 +58,7 @@ def extreme(op: ForwardOp, dy: Tensor) -> list[Tensor | None]:
 
 @gradient("Prod")
 def prod(op: ForwardOp, dy: Tensor) -> list[Tensor | None]:
-    """Multiply with the product of the other elements, correct for zeros too."""
+    """Multiply by the product of the other elements, correct for zeros too."""
     x = op.inputs[0]
     shape = op.shape(x)
     rank = array.size(shape)

@@ -82,7 +82,7 @@ def unsorted_segment_extreme(op: ForwardOp, dy: Tensor) -> list[Any]:
 
 @gradient("UnsortedSegmentProd")
 def unsorted_segment_prod(op: ForwardOp, dy: Tensor) -> list[Any]:
-    """Multiply with the product of the segment's other rows."""
+    """Multiply by the product of the segment's other rows."""
     x, ids, count = op.inputs
     is_zero = math.equal(x, const(x, 0))
     zeros = math.unsorted_segment_sum(math.cast(is_zero, DstT="int32"), ids, count)
@@ -97,7 +97,7 @@ def unsorted_segment_prod(op: ForwardOp, dy: Tensor) -> list[Any]:
 
 @gradient("SegmentProd")
 def segment_prod(op: ForwardOp, dy: Tensor) -> list[Tensor | None]:
-    """Multiply with the product of the segment's other rows."""
+    """Multiply by the product of the segment's other rows."""
     x, ids = op.inputs
     is_zero = math.equal(x, const(x, 0))
     zeros = math.segment_sum(math.cast(is_zero, DstT="int32"), ids)

@@ -76,7 +76,7 @@ def leaky_relu_grad(op: ForwardOp, dy: Tensor) -> list[Any]:
 
 @gradient("EluGrad")
 def elu_grad(op: ForwardOp, dy: Tensor) -> list[Any]:
-    """Differentiate by both inputs; the second derivative is zero in the linear part."""
+    """Differentiate with respect to both inputs; the second derivative of the linear part is 0."""
     y = op.inputs[1]
     second = math.select_v2(y < 0, dy * op.inputs[0], array.zeros_like(y))
     return [nn.elu_grad(dy, y), second]
@@ -84,7 +84,7 @@ def elu_grad(op: ForwardOp, dy: Tensor) -> list[Any]:
 
 @gradient("SeluGrad")
 def selu_grad(op: ForwardOp, dy: Tensor) -> list[Any]:
-    """Differentiate by both inputs; the second derivative is zero in the linear part."""
+    """Differentiate with respect to both inputs; the second derivative of the linear part is 0."""
     y = op.inputs[1]
     second = math.select_v2(y < 0, dy * op.inputs[0], array.zeros_like(y))
     return [nn.selu_grad(dy, y), second]

@@ -72,7 +72,7 @@ def hoist(closed: core.ClosedJaxpr, constants: Sequence[int]) -> Hoisted:
 
 
 def _with_numbers(early: list[Any], late: list[Any]) -> tuple[list[Any], list[Any]]:
-    """Return the halves of a program such that numbers pass from one to the other as numbers.
+    """Move broadcasts of scalars into the late half, so that only the scalars are passed to it.
 
     A number that was made a tensor would be an argument for each of its uses.
     """

@@ -48,7 +48,7 @@ def without_blas_threads(
 
 
 def lapack_work(jaxpr: core.Jaxpr) -> int:
-    """Return the multiply-adds, about, of the largest matrix that LAPACK is called for."""
+    """Return the approximate number of multiply-adds for the largest matrix given to LAPACK."""
     return max(
         (
             _work_of(variable.aval.shape)

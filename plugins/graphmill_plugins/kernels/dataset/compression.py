@@ -37,7 +37,7 @@ _OBJECTS: Final = (dtypes.variant, dtypes.resource)
 
 
 class Component(NamedTuple):
-    """Where a component is in the content of an element.
+    """The type, shape and size of a component in the content of an element.
 
     Attributes:
         dtype: its element type.

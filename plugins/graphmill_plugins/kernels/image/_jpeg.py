@@ -1,4 +1,4 @@
-"""Decode a JPEG with libjpeg's options that TensorFlow uses.
+"""Decode JPEGs with the libjpeg options that TensorFlow uses.
 
 TensorFlow computes the cosine transform fast by default, and smooths subsampled colours. Pillow has
 two modes: by default it computes the transform accurately and smooths colours; for drafts it does

@@ -248,7 +248,7 @@ def crop_and_resize_grad_boxes(
 
 
 def _ends(size: int, new_size: int) -> tuple[Any, Any]:
-    """Return the derivatives of each crop position by the first and the last edge of the box."""
+    """Return the derivatives of crop positions with respect to both edges of the box."""
     whole = _F(size - 1)
     if new_size == 1:
         half = np.full(1, _F(0.5) * whole, np.float32)

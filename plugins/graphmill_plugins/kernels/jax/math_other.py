@@ -30,7 +30,7 @@ HALF_FUNCTIONS = functions_in_float32(
 
 @kernel("Complex", backend="jax")
 def complex_(real: Value, imag: Value) -> Value:
-    """Combine real and imaginary parts to complex numbers, with broadcasting."""
+    """Combine real and imaginary parts into complex numbers, with broadcasting."""
     return lax.complex(*jnp.broadcast_arrays(real, imag))
 
 

@@ -13,6 +13,6 @@ if TYPE_CHECKING:
 
 @kernel("RandomGammaGrad", backend="jax", types={"T": ["float32", "float64"]})
 def random_gamma_grad(alpha: Value, sample: Value) -> Value:
-    """Return the derivative of gamma samples by alpha, for fixed random numbers."""
+    """Return the derivative of gamma samples with respect to alpha for fixed random numbers."""
     result: Value = lax.random_gamma_grad(*jnp.broadcast_arrays(alpha, sample))
     return result

@@ -1,4 +1,4 @@
-"""The derivative of the lower incomplete gamma function by its parameter `a`, on NumPy.
+"""The derivative of the lower incomplete gamma function with respect to `a`, on NumPy.
 
 SciPy has none. The power series and the continued fraction of `igamma` are differentiated term by
 term, in float64. Semantics: Eigen's igamma_der_a_impl.
@@ -23,7 +23,7 @@ _BIG = 1 / _EPS
 
 @kernel("IgammaGradA", backend="numpy", types={"T": ["float32", "float64"]})
 def igamma_grad_a(a: Value, x: Value, *, T: np.dtype[Any]) -> Value:
-    """Compute the derivative of igamma(a, x) by `a`: 0 at x = 0, else NaN for a <= 0 or x < 0."""
+    """Compute d igamma(a, x) / da: 0 at x = 0, else NaN for a <= 0 or x < 0."""
     a64, x64 = (np.array(value) for value in np.broadcast_arrays(a.astype(float), x.astype(float)))
     largest = float(np.finfo(T).max)
     is_far = (a64 > 0) & (x64 > 0) & ((a64 >= largest) | (x64 >= largest))

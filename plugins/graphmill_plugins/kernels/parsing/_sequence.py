@@ -135,7 +135,7 @@ def _transposed(parts: Sequence[tuple[Value, ...]], count: int) -> tuple[list[Va
 
 
 def _plain_field(content: bytes, offset: int) -> tuple[int, int]:
-    """Return start and end of a context or of feature lists; zeros for what is parsed generally."""
+    """Return start and end of a context or feature lists; zeros if it needs the general parser."""
     if content[offset] not in (FIRST, SECOND):
         return 0, 0
     try:
@@ -176,7 +176,7 @@ class _Batch:
                 self._part(field.number).add(row, content, field.start, field.end)
 
     def _part(self, number: int) -> Scan | FeatureListScan:
-        """Return what collects the fields of a number: the context, or the feature lists."""
+        """Return the collector of the field with a number: of the context or of feature lists."""
         return self._context if number == 1 else self._lists
 
     def context_sparse(self, key: bytes, dtype: DType) -> tuple[Value, Value, Value]:

@@ -238,7 +238,7 @@ def _first_step(content: bytes, dtype: DType) -> tuple[int, int]:
 
 
 def _plain_entry(content: bytes, offset: int, end: int) -> tuple[bytes, int, int] | None:
-    """Return key, start and end of an entry; None for what is parsed generally."""
+    """Return key, start and end of an entry; None if it needs the general parser."""
     try:
         return entry_at(content, offset, end)
     except (IndexError, DataLossError):  # it is cut off: the general parser raises the error

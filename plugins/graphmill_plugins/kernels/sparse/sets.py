@@ -177,7 +177,7 @@ def _operate(first: _Sets, second: _Sets, operation: str) -> tuple[Value, Value,
 def dense_to_dense_set_operation(
     set1: Value, set2: Value, set_operation: str
 ) -> tuple[Value, Value, Value]:
-    """Combine the sets in the last axes of two tensors to a sparse tensor."""
+    """Combine the sets in the last axes of two tensors into a sparse tensor."""
     return _operate(_dense_sets(set1), _dense_sets(set2), set_operation)
 
 
@@ -190,7 +190,7 @@ def dense_to_sparse_set_operation(
     set_operation: str,
     validate_indices: bool,
 ) -> tuple[Value, Value, Value]:
-    """Combine the sets of a dense and a sparse tensor to a sparse tensor."""
+    """Combine the sets of a dense and a sparse tensor into a sparse tensor."""
     second = _sparse_sets(set2_indices, set2_values, set2_shape, validate_indices)
     return _operate(_dense_sets(set1), second, set_operation)
 
@@ -206,7 +206,7 @@ def sparse_to_sparse_set_operation(
     set_operation: str,
     validate_indices: bool,
 ) -> tuple[Value, Value, Value]:
-    """Combine the sets of two sparse tensors to a sparse tensor."""
+    """Combine the sets of two sparse tensors into a sparse tensor."""
     first = _sparse_sets(set1_indices, set1_values, set1_shape, validate_indices)
     second = _sparse_sets(set2_indices, set2_values, set2_shape, validate_indices)
     return _operate(first, second, set_operation)

@@ -53,7 +53,7 @@ def _add_words(state: Any, packed: PackedStrings) -> None:
 
 
 def _tables(remaining: list[int]) -> Iterator[tuple[int, int]]:
-    """Divide the steps into ranges whose words are gathered together, most of them used."""
+    """Divide the steps into ranges, so that the words of each fill most of one table."""
     first = 0
     for step, count in enumerate(remaining):
         size = remaining[first]

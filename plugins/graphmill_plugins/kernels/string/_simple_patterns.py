@@ -55,7 +55,7 @@ def simple_replacer(text: bytes, pattern: Pattern, new: bytes) -> Replace | None
 
 
 def simple_matcher(text: bytes, pattern: Pattern) -> Match | None:
-    """Return a function that tells which of some texts match a simple pattern as a whole.
+    """Return a function that checks which of some texts match a simple pattern as a whole.
 
     It returns None for texts that need the pattern itself: those where bytes are not characters,
     or with line ends, which a point does not match. There is no such function for a pattern that is

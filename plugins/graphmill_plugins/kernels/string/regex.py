@@ -41,7 +41,7 @@ def _scalar(name: str, value: Value) -> bytes:
 
 @lru_cache(maxsize=128)
 def _matcher(text: bytes) -> _Matcher:
-    """Return a function that tells which of some texts match a pattern as a whole."""
+    """Return a function that checks which of some texts match a pattern as a whole."""
     pattern = compile_pattern(text)
     simple = simple_matcher(text, pattern)
 

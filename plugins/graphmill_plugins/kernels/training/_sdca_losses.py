@@ -47,7 +47,7 @@ class Loss(Protocol):
         ...
 
     def derivative(self, wx: float, label: float) -> float:
-        """Return the derivative of the loss by the prediction."""
+        """Return the derivative of the loss with respect to the prediction."""
         ...
 
 

@@ -48,7 +48,7 @@ class _Corpus:
         self.indices = [numbers.get(word, 0) for word in words]
 
     def keep_probabilities(self, subsample: float) -> list[float]:
-        """Return the probability of each word to be kept; 1 without subsampling."""
+        """Return the probability of keeping each word; 1 without subsampling."""
         if subsample <= 0:
             return [1.0] * len(self.counts)
         with np.errstate(all="ignore"):  # a word may have no occurrence

@@ -30,7 +30,7 @@ _CHANNELS: Final = frozenset({"infeed", "outfeed", "recv", "send"})
 
 
 def external_calls(module: bytes) -> list[str]:
-    """Return the sorted targets of custom calls that are no operations, and used channels.
+    """Return the sorted targets of custom calls that are not operations, and used channels.
 
     Raises:
         InvalidArgumentError: the bytes are no program.

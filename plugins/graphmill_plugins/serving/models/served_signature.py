@@ -1,4 +1,4 @@
-"""`ServedSignature`: a signature that is called with arrays, by many threads, within a time."""
+"""`ServedSignature`: a signature that many threads call with arrays, each with a time limit."""
 
 from __future__ import annotations
 

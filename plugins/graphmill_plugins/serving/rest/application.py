@@ -46,7 +46,7 @@ _SMALL_GZIP: Final = 4096
 
 
 class _Route(NamedTuple):
-    """Where a method and path lead.
+    """The handler and arguments that a method and path select.
 
     Attributes:
         api: the name of the API, for metrics.
@@ -65,7 +65,7 @@ class _Route(NamedTuple):
 
 
 async def _metrics(core: ServerCore, request: HttpRequest) -> HttpResponse:
-    """Answer Prometheus."""
+    """Return the metrics in Prometheus' text format."""
     del request
     text = exposition(core.metrics.collect(core.manager))
     return HttpResponse(text.encode(), CONTENT_TYPE.encode())
@@ -89,7 +89,7 @@ _ROUTES: Final[tuple[tuple[str, re.Pattern[str], str, Handler], ...]] = (
 
 
 class _Disconnected(Exception):  # noqa: N818 - not an error of the server
-    """The client has closed the connection before it had sent its request."""
+    """The client closed the connection before it had sent its whole request."""
 
 
 class _Refused(Exception):  # noqa: N818 - an answer

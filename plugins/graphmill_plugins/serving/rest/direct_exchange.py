@@ -24,7 +24,7 @@ _NOBODY_WAITS: Final = asyncio.Event()
 
 
 class Connection(Protocol):
-    """What an exchange uses of uvicorn's protocol."""
+    """The part of uvicorn's protocol that an exchange uses."""
 
     loop: asyncio.AbstractEventLoop
     transport: asyncio.Transport

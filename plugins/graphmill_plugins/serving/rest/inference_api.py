@@ -172,7 +172,7 @@ def _requested_output(output: Any, is_binary: bool) -> tuple[str, bool]:
 
 
 def _typed(document: dict[str, Any], key: str, kind: type, default: Any) -> Any:
-    """Return a member of an object, of a type; None as the default means that it is required."""
+    """Return a member of a JSON object, checked for its type; required if the default is None."""
     value = document.get(key, default)
     if value is None:
         raise InvalidArgumentError(f"{key!r} is missing in {shown(document)}")

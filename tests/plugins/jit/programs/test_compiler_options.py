@@ -104,7 +104,7 @@ def test_large_tensors_few_functions_and_loops_are_fused():
 
 
 def test_functions_whose_results_are_read_again_are_not_fused():
-    """Each would be a fusion of its own that repeats what is between two of them."""
+    """Each would be a separate fusion, which recomputes the operations in between."""
 
     def compute(x, are_read_again):
         before = x

@@ -451,7 +451,7 @@ def test_late_call_of_abandoned_program_changes_nothing() -> None:
 
 
 def test_a_signature_that_found_a_full_queue_is_submitted_again() -> None:
-    """The parts of a very large graph are more than wait at once."""
+    """A very large graph may have more parts than the compile queue holds."""
     cluster = Cluster()
     cluster.takes_jobs = False
     cluster.call("a")

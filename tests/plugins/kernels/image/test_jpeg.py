@@ -1,4 +1,4 @@
-"""JPEGs are decoded with libjpeg's options that TensorFlow uses; TensorFlow gave the numbers."""
+"""JPEGs are decoded with TensorFlow's libjpeg options; the expected numbers are TensorFlow's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CTC loss refuses labels that are no classes."""
+"""CTC loss refuses labels that are not classes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records whose numbers are parsed where they stand, and others, give the same columns."""
+"""Records whose numbers are parsed in place give the same columns as other records."""
 
 from __future__ import annotations
 

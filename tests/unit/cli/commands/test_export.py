@@ -1,4 +1,4 @@
-"""`graphmill export` writes what exporters make, and refuses what does not fit."""
+"""`graphmill export` writes the exporters' files, and refuses unknown names and sizes."""
 
 from __future__ import annotations
 

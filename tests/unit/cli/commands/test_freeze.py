@@ -1,4 +1,4 @@
-"""`graphmill freeze` writes a GraphDef or SavedModel, and refuses what does not fit."""
+"""`graphmill freeze` writes a GraphDef or SavedModel, and refuses unknown names."""
 
 from __future__ import annotations
 

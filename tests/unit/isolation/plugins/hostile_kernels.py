@@ -1,4 +1,4 @@
-"""A kernel that runs any Python code: what an attacker has who controls the isolated process.
+"""A kernel that runs any Python code, like an attacker who controls the isolated process.
 
 It declares no effects and opens files behind the broker's back.
 """

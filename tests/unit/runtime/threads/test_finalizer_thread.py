@@ -1,4 +1,4 @@
-"""Finalizers that acquire locks run in a thread, whoever is in the middle of what."""
+"""Finalizers that acquire locks run in a thread, whatever lock the collecting thread holds."""
 
 from __future__ import annotations
 

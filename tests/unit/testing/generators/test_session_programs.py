@@ -108,7 +108,7 @@ def test_model_of_a_barrier_counts_complete_elements() -> None:
 
 
 def test_closed_barrier_is_cancelled_only_if_an_element_is_incomplete() -> None:
-    """TensorFlow does not answer otherwise."""
+    """In TensorFlow, the step would otherwise never end."""
     model = Barrier("b", SeededChooser(1)).model()
     assert model.apply(("insert", 0, b"a")) is Outcome.OK
     assert model.apply(("close",)) is Outcome.OK

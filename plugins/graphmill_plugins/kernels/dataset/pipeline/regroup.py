@@ -56,7 +56,7 @@ class SlidingWindow(Batch):
 
     @property
     def cardinality(self) -> int:
-        """The number of shifts in the input; TensorFlow ignores the size of the window too."""
+        """The number of shifts in the input; like TensorFlow, it ignores the size of the window."""
         inner = self.source.cardinality
         if inner < 0:
             return inner

@@ -168,7 +168,7 @@ def _softmax(inputs: Value) -> Any:
 
 
 def _loss_and_gradient(inputs: Value, paths: _Paths, lengths: Any) -> tuple[Any, Any]:
-    """Return the loss of each sequence, and its gradient by the inputs."""
+    """Return the loss of each sequence, and its gradient with respect to the inputs."""
     y = _softmax(inputs)
     classes = np.broadcast_to(paths.classes, (len(y), *paths.classes.shape))
     emitted = np.log(np.take_along_axis(y, classes, axis=2))
@@ -192,7 +192,7 @@ def ctc_loss(
     ctc_merge_repeated: bool,
     ignore_longer_outputs_than_inputs: bool,
 ) -> tuple[Value, Value]:
-    """Return -log p(labels | inputs) of each sequence, and its gradient by the inputs.
+    """Return -log p(labels | inputs) of each sequence, and its gradient with respect to the inputs.
 
     `inputs` (steps, batch, classes) are logits; the last class is the blank one. Sequences of
     length zero, and sequences with more labels than steps if these are ignored, have a loss and a

@@ -1,4 +1,4 @@
-"""What ONNX cannot hold is named at once; plugins add conversions."""
+"""All nodes that ONNX cannot hold are reported together; plugins add conversions."""
 
 from __future__ import annotations
 

@@ -181,7 +181,7 @@ def erfc(node: NodeConversion) -> str:
 
 @converts("Cumsum", "Cumprod")
 def cumulative(node: NodeConversion) -> str:
-    """Return sums of the elements before each element."""
+    """Return the cumulative sums along an axis."""
     if node.node.op.endswith("prod"):
         node.refuse("ONNX has no cumulative product")
     axis = node.constant(np.asarray(node.value(1, "the axis"), np.int64).reshape(()))

@@ -1,4 +1,4 @@
-"""Where the channels of images are, and the padding of windows."""
+"""The order of the axes of images, and the padding of windows."""
 
 from __future__ import annotations
 

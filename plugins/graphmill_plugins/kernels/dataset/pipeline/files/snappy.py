@@ -26,7 +26,7 @@ _LITERAL_WITH_TWO_LENGTH_BYTES: Final = bytes([61 << 2])
 
 
 def blocks(content: bytes) -> Iterator[bytes]:
-    """Yield blocks that contain some bytes, as a file has them."""
+    """Yield the blocks in which a file stores some content."""
     for start in range(0, len(content), _LARGEST_LITERAL):
         block = compressed(content[start : start + _LARGEST_LITERAL])
         yield _LENGTH.pack(len(block)) + block

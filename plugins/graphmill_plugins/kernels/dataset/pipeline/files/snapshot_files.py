@@ -137,7 +137,7 @@ def write_metadata(folder: str, metadata: Metadata, broker: Broker) -> None:
 
 
 def prefixed(prefix: str, path: str) -> str:
-    """Return a path beneath a prefix, even if it begins with a slash; the path if there is none."""
+    """Return a path below the prefix, if there is one, even if the path begins with a slash."""
     return files.join(prefix, path.lstrip("/")) if prefix else path
 
 
