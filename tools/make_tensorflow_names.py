@@ -137,7 +137,7 @@ def _row(symbol: Symbol) -> Row:
 
 
 def _found(symbol: Symbol) -> str:
-    """Return our name by what the symbol is, or ""."""
+    """Return our name for a symbol, looked up by its kind; "" if there is none."""
     if symbol.kind == "dtype":
         return f"graphmill.{symbol.detail}" if symbol.detail in _top() else ""
     if symbol.kind == "message":

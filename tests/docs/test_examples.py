@@ -94,7 +94,7 @@ def test_own_device_counts_copies() -> None:
 
 
 def test_served_op_answers() -> None:
-    """In a process of its own: it changes what plugins there are."""
+    """Runs in a separate process, because it changes the set of plugins."""
     needs("uvicorn")
     program = [sys.executable, str(EXAMPLES / "served_op" / "serve.py")]
     done = subprocess.run(program, capture_output=True, text=True, env={**os.environ})

@@ -1,4 +1,4 @@
-"""The browser of the tests: a page that does not answer is an error, not a wait without end."""
+"""The browser of the tests: a page that does not answer is an error, not an endless wait."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The permutation of many indices is that of the indices one by one."""
+"""Many indices are permuted together as they are one by one."""
 
 from __future__ import annotations
 
