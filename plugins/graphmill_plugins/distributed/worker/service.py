@@ -263,7 +263,7 @@ class WorkerService:
         return self.sender.answer(request, value, is_dead)
 
     def start_recv_tensor(self, data: bytes, call: Call, reply: Reply, submit: Submit) -> bool:
-        """Send a tensor of a step as soon as it is available, without a waiting thread; see `Starter`."""
+        """Send a tensor of a step when it is available, without a waiting thread; see `Starter`."""
         try:
             request = parse_message(proto.RecvTensorRequest, data)
         except OpError as error:
