@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from graphmill.cli.model.loaded_model import RunnableModel
+    from graphmill.timeline import Timeline
 
 
 @click.command()
@@ -202,16 +203,22 @@ def run(
         queue_runners_running(loaded, is_on=queue_runners),
         _example_advice(is_on=bool(input_examples)),
     ):
+        timeline = None
         if trace is None:
             results = loaded.run(values, timeout)
         else:
-            results = _run_traced(loaded, values, timeout, Path(trace), trace_steps)
+            results, timeline = _run_traced(loaded, values, timeout, trace_steps)
     _write(results, targets)
     largest = {} if top is None else top_entries(results, top, names)
     data = {"model": model, "outputs": results, **({} if top is None else {"top": largest})}
     if notes:
         data["notes"] = notes
+    save = None if timeline is None or trace is None else partial(timeline.save, trace)
+    if save is not None and settings.as_json:
+        save()  # a failure is the only document of JSON
     emit(data, answer_blocks(results, largest), as_json=settings.as_json)
+    if save is not None and not settings.as_json:
+        save()  # last, so that a full disk does not cost the outputs
 
 
 @contextmanager
@@ -247,10 +254,9 @@ def _run_traced(
     loaded: RunnableModel,
     values: dict[str, np.ndarray[Any, Any]],
     timeout: float | None,
-    path: Path,
     steps: int,
-) -> dict[str, Any]:
-    """Run steps, write their trace, and return the results of the last one."""
+) -> tuple[dict[str, Any], Timeline]:
+    """Run steps, and return the results of the last one and the trace of all."""
     from graphmill.cli.model.loaded_model import LoadedModel
     from graphmill.timeline import StepTrace, Timeline
 
@@ -262,8 +268,7 @@ def _run_traced(
         timeline.add_step(trace)
     if isinstance(loaded, LoadedModel):
         timeline.add_compilations(loaded.session)
-    timeline.save(path)
-    return results
+    return results, timeline
 
 
 def _targets(names: Iterable[str], outdir: str | None, *, overwrite: bool) -> dict[str, Path]:

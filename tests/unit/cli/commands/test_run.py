@@ -421,10 +421,16 @@ def test_a_trace_of_several_steps_is_written(
 def test_a_trace_needs_a_file_that_can_be_written(
     graphmill_cli: Cli, frozen: str, seven: str, tmp_path: Path
 ) -> None:
+    """The outputs are printed all the same; as JSON, there is one document."""
     (tmp_path / "file").touch()
-    result = graphmill_cli("run", frozen, seven, "--trace", str(tmp_path / "file" / "trace.json"))
+    arguments = ("run", frozen, seven, "--trace", str(tmp_path / "file" / "trace.json"))
+    result = graphmill_cli(*arguments)
     assert result.code != 0
     assert str(tmp_path / "file") in result.err
+    assert result.out == graphmill_cli(*arguments[:3]).out
+    failed = graphmill_cli(*arguments, "--json")
+    assert failed.code != 0
+    assert "error" in json.loads(failed.out or failed.err)
 
 
 @pytest.fixture
