@@ -66,9 +66,13 @@ def node_runs(traced: StepTrace | RunMetadata | StepStats) -> list[NodeRun]:
             or its statistics.
 
     Raises:
-        InvalidArgumentError: it has no statistics: the step was not traced.
+        InvalidArgumentError: it has no statistics: the step was not traced; or it is none of these.
     """
     stats: Any = getattr(traced, "step_stats", traced)
+    if not hasattr(stats, "dev_stats"):
+        raise InvalidArgumentError(
+            f"expected a StepTrace, a RunMetadata or a StepStats, got {type(traced).__name__}"
+        )
     slices = [
         _node_run(device.device, node, device.thread_names)
         for device in stats.dev_stats

@@ -122,6 +122,11 @@ def graph() -> graphmill.Graph:
     return made
 
 
+def test_something_else_than_a_step_is_refused() -> None:
+    with pytest.raises(InvalidArgumentError, match=r"expected a StepTrace, .* got int"):
+        Timeline().add_step(3)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("mode", ["off", "eager"])
 def test_the_trace_of_a_session_shows_its_nodes(
     graph: graphmill.Graph, mode: str, tmp_path: Path
