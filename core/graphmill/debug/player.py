@@ -252,8 +252,9 @@ class Player:
 
     def find(self, tensor: str, iteration: str | None = None) -> FoundValue:
         """Return the latest value of a tensor before this position, and its iteration."""
-        name, _ = split_tensor(self.recording, tensor)
-        if name not in self.recording.names():
+        name, output = split_tensor(self.recording, tensor)
+        is_fetch = f"{name}:{output}" in self.recording.fetches
+        if name not in self.recording.names() and not is_fetch:
             self._names.check_node(name)
         return find_value(self.recording, tensor, iteration, self.position)
 

@@ -6,12 +6,13 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from graphmill.debug.recorded_graph import (
+    RESULT_PREFIX,
     RecordedGraph,
     has_effects,
     iteration_numbers,
     recorded_nodes,
 )
-from graphmill.debug.recording import RESULT_PREFIX, Instance, RecordedRun, Recording
+from graphmill.debug.recording import Instance, RecordedRun, Recording
 from graphmill.debug.values import DEAD_VALUE, ValueStore
 from graphmill.graph.node_roles import is_argument, is_result
 from graphmill.ops.definition.op_traits import CallKind

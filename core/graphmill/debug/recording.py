@@ -12,6 +12,7 @@ from graphmill.debug.recorded_graph import (
     EXIT,
     MERGE,
     NEXT_ITERATION,
+    RESULT_PREFIX,
     RecordedGraph,
     iteration_text,
 )
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 
     from graphmill.debug.recorded_graph import Numbers, RecordedEdge, RecordedNode
 
-RESULT_PREFIX = "fetch "
-"""The prefix of the names of a step's results; the name of the fetched tensor follows."""
 NO_SOURCE = -1
 """The source of an input that no event produced: a constant, or a `Merge`'s other input."""
 

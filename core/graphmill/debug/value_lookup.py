@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from graphmill.debug.recorded_graph import RESULT_PREFIX
 from graphmill.debug.values import DEAD_VALUE
 from graphmill.errors import InvalidArgumentError, NotFoundError
 
@@ -38,6 +39,13 @@ def find_value(
         node = graph.index_of.get(name[len(scope) :]) if name.startswith(scope) else None
         if node is not None and node in graph.constants and not output:
             return FoundValue(recording.values[graph.constants[node]], "")
+    result = f"{RESULT_PREFIX}{name}:{output}"
+    if name not in recording.names() and result in recording.names():
+        # The fetched node was folded or merged: another one computes its value.
+        for index in recording.history(result, stop):
+            ((_, fetched),) = recording.inputs(recording.events[index].instance)
+            return FoundValue(fetched, "")
+        raise NotFoundError(f"the fetch '{name}:{output}' has not been computed yet", node=name)
     runs = recording.history(name, stop)
     for index in reversed(runs):
         event = recording.events[index]

@@ -67,3 +67,19 @@ def test_node_that_does_not_run_is_distinguished_from_an_unknown_one() -> None:
         pytest.raises(errors.NotFoundError, match="node 'other' does not run in this step"),
     ):
         debugger.value("other:0")
+
+
+def test_a_fetch_that_another_node_computes_has_its_value() -> None:
+    graph = graphmill.Graph()
+    with graph.as_default():
+        x = graph.placeholder("float32", [], name="x")
+        ops.array.identity(ops.math.neg(x, name="negative"), name="y")
+    with (
+        graphmill.Session(graph=graph) as session,
+        debug.Debugger(session, "y:0", {x: 1.0}) as debugger,
+    ):
+        assert "y" not in debugger.recording.names()
+        with pytest.raises(errors.NotFoundError, match="'y:0' has not been computed yet"):
+            debugger.value("y")
+        debugger.resume()
+        assert str(debugger.value("y:0")) == "float32[] -1.0"
