@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _MAX_INT64 = 2**63 - 1
 POINTER_SIZE = 8
-_MAX_AXES = 254  # as in TensorFlow's `TensorShape`
+MAX_AXES = 254  # as in TensorFlow's `TensorShape`
 SMALL_REQUEST = 1 << 20
 """Size in bytes up to which a kernel may allocate without a check of the budget."""
 INT32_MAX = int(np.iinfo(np.int32).max)
@@ -89,9 +89,9 @@ def check_axis_count(vector: Value, what: str) -> None:
     Raises:
         InvalidArgumentError: it has more elements than a tensor can have axes.
     """
-    if vector.size > _MAX_AXES:
+    if vector.size > MAX_AXES:
         raise InvalidArgumentError(
-            f"{what} has {vector.size} elements; a tensor has at most {_MAX_AXES} dimensions"
+            f"{what} has {vector.size} elements; a tensor has at most {MAX_AXES} dimensions"
         )
 
 

@@ -65,13 +65,14 @@ def test_sum_over_an_empty_axis_is_refused(reduce: Any) -> None:
         run(lambda x: reduce(x, [0]), empty)
 
 
-@pytest.mark.parametrize("op", ["ScatterNd", "ConcatOffset", "Tile"])
+@pytest.mark.parametrize("op", ["ScatterNd", "ConcatOffset", "Tile", "Reshape"])
 def test_vector_of_more_sizes_than_axes_can_be_is_refused_unread(op: str) -> None:
     sizes = np.broadcast_to(np.int32(1), 1 << 40)  # a constant stores one value for all
     makes: dict[str, Callable[[Any], Any]] = {
         "ScatterNd": lambda x: ops.array.scatter_nd([[0]], [1.0], x),
         "ConcatOffset": lambda x: ops.array.concat_offset(0, [x, x])[0],
         "Tile": lambda x: ops.array.tile([1.0], x),
+        "Reshape": lambda x: ops.array.reshape([1.0], x),
     }
     with pytest.raises(errors.InvalidArgumentError, match=r"1099511627776 elements.*at most 254"):
         run(makes[op], sizes, "int32")

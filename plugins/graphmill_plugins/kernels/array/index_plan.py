@@ -12,7 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill.errors import InvalidArgumentError
-from graphmill_plugins.kernels._support import checked_axis, shape_text
+from graphmill_plugins.kernels._support import (
+    MAX_AXES,
+    check_axis_count,
+    checked_axis,
+    shape_text,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -188,6 +193,8 @@ def index_maker(
                 f"{shape_text(strides.shape)} instead."
             )
         count, rank = begin.shape[0], len(shape)
+        if count > MAX_AXES:
+            check_axis_count(begin, "begin")
         index: list[Any] = []
         axis = 0
         spec = zip(begin.tolist(), end.tolist(), strides.tolist(), strict=True)

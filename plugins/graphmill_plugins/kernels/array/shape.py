@@ -13,6 +13,8 @@ from graphmill.spi import kernel
 from graphmill.spi.kernels import shape_of_value
 from graphmill_plugins.kernels._support import (
     INT32_MAX,
+    MAX_AXES,
+    check_axis_count,
     check_size,
     checked_axis,
     checked_shape,
@@ -94,6 +96,8 @@ def reshape(_xp: ArrayNamespace, T: np.dtype[Any]) -> Callable[[Value, Value], V
     """
 
     def change(x: Value, shape: Value) -> Value:
+        if shape.size > MAX_AXES:
+            check_axis_count(shape, "shape")
         sizes = shape.tolist()
         if shape.ndim != 1:
             if shape.ndim:
@@ -224,12 +228,12 @@ def conjugate_transpose(xp: ArrayNamespace, T: np.dtype[Any]) -> Callable[[Value
 
 def _checked_permutation(perm: Value, rank: int) -> list[int]:
     """Return a permutation as a list."""
-    axes: list[int] = perm.tolist()
-    if perm.ndim != 1 or len(axes) != rank:
+    if perm.shape != (rank,):
         raise InvalidArgumentError(
             f"transpose expects a vector of size {rank}. But input(1) is a vector of size "
             f"{perm.size} and shape {shape_text(perm.shape)}"
         )
+    axes: list[int] = perm.tolist()
     for axis in axes:
         if not -rank <= axis < rank:
             raise InvalidArgumentError(f"{axis} is out of range [0 .. {rank})")

@@ -31,13 +31,14 @@ def slice_(_xp: ArrayNamespace, T: np.dtype[Any]) -> Callable[[Value, Value, Val
     """
 
     def cut(x: Value, begin: Value, size: Value) -> Value:
-        starts, sizes, shape = begin.tolist(), size.tolist(), x.shape
-        if not begin.ndim == size.ndim == 1 or not len(starts) == len(sizes) == len(shape):
+        shape = x.shape
+        if not begin.shape == size.shape == (len(shape),):
             raise InvalidArgumentError(
                 "Expected begin and size arguments to be 1-D tensors of size "
                 f"{len(shape)}, but got shapes {shape_text(begin.shape)} and "
                 f"{shape_text(size.shape)} instead."
             )
+        starts, sizes = begin.tolist(), size.tolist()
         index = []
         for axis, (start, count, whole) in enumerate(zip(starts, sizes, shape, strict=True)):
             if not 0 <= start <= whole:

@@ -238,9 +238,14 @@ class _MapKernel(_AreaKernel):
     """Base of the kernels that access elements by key; checks component indices."""
 
     def _indices(self, area: Area, indices: Value, count: int | None = None) -> list[int]:
-        positions: list[int] = indices.ravel().tolist()
-        if not positions:
+        if not indices.size:
             raise InvalidArgumentError("Indices are empty")
+        if indices.size > area.component_count:  # some are out of bounds, or not ordered
+            raise InvalidArgumentError(
+                f"{indices.size} indices cannot be strictly ordered in '[0, "
+                f"{area.component_count})'"
+            )
+        positions: list[int] = indices.ravel().tolist()
         if any(right <= left for left, right in pairwise(positions)):
             raise InvalidArgumentError(f"Indices are not strictly ordered: {positions}")
         if count is not None and len(positions) != count:
