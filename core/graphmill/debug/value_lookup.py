@@ -39,13 +39,9 @@ def find_value(
         node = graph.index_of.get(name[len(scope) :]) if name.startswith(scope) else None
         if node is not None and node in graph.constants and not output:
             return FoundValue(recording.values[graph.constants[node]], "")
-    result = f"{RESULT_PREFIX}{name}:{output}"
-    if name not in recording.names() and result in recording.names():
-        # The fetched node was folded or merged: another one computes its value.
-        for index in recording.history(result, stop):
-            ((_, fetched),) = recording.inputs(recording.events[index].instance)
-            return FoundValue(fetched, "")
-        raise NotFoundError(f"the fetch '{name}:{output}' has not been computed yet", node=name)
+    fetch = f"{name}:{output}"
+    if name not in recording.names() and fetch in recording.fetches:
+        return _fetched(recording, fetch, stop)
     runs = recording.history(name, stop)
     for index in reversed(runs):
         event = recording.events[index]
@@ -63,6 +59,15 @@ def find_value(
     raise NotFoundError(
         f"node '{name}' has not run{_elsewhere(recording, runs, iteration)}", node=name
     )
+
+
+def _fetched(recording: Recording, fetch: str, stop: int | None) -> FoundValue:
+    """Return the value of a fetch whose node was folded or merged: another one computes it."""
+    events = recording.history(f"{RESULT_PREFIX}{fetch}", stop)
+    if not events:
+        raise NotFoundError(f"the fetch '{fetch}' has not been computed yet")
+    ((_, value),) = recording.inputs(recording.events[events[0]].instance)
+    return FoundValue(value, "")
 
 
 def split_tensor(recording: Recording, tensor: str) -> tuple[str, int]:
