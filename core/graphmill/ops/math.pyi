@@ -631,7 +631,7 @@ def igamma(a: TensorLike, x: TensorLike, *, name: str | None = None) -> Tensor:
     """
 
 def igamma_grad_a(a: TensorLike, x: TensorLike, *, name: str | None = None) -> Tensor:
-    """Compute the derivative of igamma(a, x) by `a`: 0 at x = 0, else NaN for a <= 0 or x < 0.
+    """Compute the derivative of igamma(a, x) with respect to `a`: 0 at x = 0, else NaN for a <= 0 or x < 0.
 
     `IgammaGradA`: (a:T, x:T) -> (z:T).
     """

@@ -361,7 +361,7 @@ def ctc_loss(
     ignore_longer_outputs_than_inputs: bool = False,
     name: str | None = None,
 ) -> _CTCLossOutputs:
-    """Return -log p(labels | inputs) of each sequence, and its gradient by the inputs.
+    """Return -log p(labels | inputs) of each sequence, and its gradient with respect to the inputs.
 
     `CTCLoss`: (inputs:T, labels_indices:int64, labels_values:int32, sequence_length:int32) -> (loss:T, gradient:T).
     """

@@ -102,7 +102,7 @@ def dense_to_dense_set_operation(
     validate_indices: bool = True,
     name: str | None = None,
 ) -> _DenseToDenseSetOperationOutputs:
-    """Combine the sets in the last axes of two tensors to a sparse tensor.
+    """Combine the sets in the last axes of two tensors into a sparse tensor.
 
     `DenseToDenseSetOperation`: (set1:T, set2:T) -> (result_indices:int64, result_values:T, result_shape:int64).
     """
@@ -122,7 +122,7 @@ def dense_to_sparse_set_operation(
     validate_indices: bool = True,
     name: str | None = None,
 ) -> _DenseToSparseSetOperationOutputs:
-    """Combine the sets of a dense and a sparse tensor to a sparse tensor.
+    """Combine the sets of a dense and a sparse tensor into a sparse tensor.
 
     `DenseToSparseSetOperation`: (set1:T, set2_indices:int64, set2_values:T, set2_shape:int64) -> (result_indices:int64, result_values:T, result_shape:int64).
     """
@@ -806,7 +806,7 @@ def sparse_to_sparse_set_operation(
     validate_indices: bool = True,
     name: str | None = None,
 ) -> _SparseToSparseSetOperationOutputs:
-    """Combine the sets of two sparse tensors to a sparse tensor.
+    """Combine the sets of two sparse tensors into a sparse tensor.
 
     `SparseToSparseSetOperation`: (set1_indices:int64, set1_values:T, set1_shape:int64, set2_indices:int64, set2_values:T, set2_shape:int64) -> (result_indices:int64, result_values:T, result_shape:int64).
     """

@@ -343,7 +343,7 @@ class _Build:
             return self._outputs([*results, count], after, first)
         self.has_inner_loop = tracer.has_inner_loop
         if not is_limited and not self.has_inner_loop:
-            self.layout.loops = tuple(tracer.long_loops)
+            self.layout.loops = tuple(tracer.preemptible_loops)
         self.layout.num_loops, self.layout.is_limited = len(limit.counts), is_limited
         more = limit.counts
         if is_limited:

@@ -88,8 +88,8 @@ class Tracer:
     Attributes:
         has_inner_loop: whether a long loop is inside another loop or a conditional.
         trips: the number of iterations of each loop that always makes as many, by its body.
-        long_loops: the bodies of the outermost loops that a limit may end, in order; empty for
-            those in `trips`.
+        preemptible_loops: the bodies of the outermost loops that a limit may end, in order; empty
+            for those in `trips`.
         offsets: static differences between traced integers.
         counts: the capacities of lists by their traced sizes.
         rows: the distinct rows that `Unique` nodes compute.
@@ -105,7 +105,7 @@ class Tracer:
     ) -> None:
         self.has_inner_loop = False
         self.trips: dict[str, int] = {}
-        self.long_loops: list[str] = []
+        self.preemptible_loops: list[str] = []
         self._limit = limit
         self._depth = 0  # nesting depth of functions of loops and conditionals
         self._marks = marks
@@ -400,7 +400,7 @@ class Tracer:
             self.has_inner_loop |= is_long and self._depth > 0
             if is_long and not self._depth:
                 is_known = body_function.name in self.trips
-                self.long_loops.append("" if is_known else body_function.name)
+                self.preemptible_loops.append("" if is_known else body_function.name)
         if trips is not None:
             results, after = with_static_lengths(body.body, inputs, results, state, after, trips)
         _update(state, after)
