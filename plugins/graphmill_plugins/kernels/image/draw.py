@@ -150,7 +150,7 @@ def _glimpse(
             f"{shape_text(offsets.shape)}"
         )
     if size.shape != (2,) or size.min() < 0:
-        raise InvalidArgumentError(f"size must be two sizes, got {size.tolist()}")
+        raise InvalidArgumentError(f"size must be two sizes, got {size}")
     height, width = size.tolist()
     shape = (height, width, x.shape[3])
     check_size((len(x), *shape))

@@ -50,7 +50,7 @@ class RandomCropKernel:
             )
         if size.shape != (2,) or size.min() < 0:
             raise InvalidArgumentError(
-                f"size must be a vector of two sizes of at least 0, got {size.tolist()}"
+                f"size must be a vector of two sizes of at least 0, got {size}"
             )
         height, width = size.tolist()
         if height > image.shape[0] or width > image.shape[1]:

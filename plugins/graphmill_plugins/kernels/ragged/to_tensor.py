@@ -11,7 +11,13 @@ import numpy as np
 
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
-from graphmill_plugins.kernels._support import POINTER_SIZE, check_size, object_array, shape_text
+from graphmill_plugins.kernels._support import (
+    POINTER_SIZE,
+    check_axis_count,
+    check_size,
+    object_array,
+    shape_text,
+)
 from graphmill_plugins.kernels.ragged._ragged import check_splits
 from graphmill_plugins.kernels.segment_reduce import run_starts
 
@@ -85,6 +91,7 @@ def _output_shape(
         return tuple(actual)
     if shape.ndim > 1:
         raise InvalidArgumentError(f"shape must be a vector, got {shape_text(shape.shape)}")
+    check_axis_count(shape, "shape")
     sizes = shape.tolist()
     if any(size < -1 for size in sizes):
         raise InvalidArgumentError(f"shape {sizes} has a size below -1")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from graphmill.errors import InvalidArgumentError
-from graphmill_plugins.kernels._support import shape_text
+from graphmill_plugins.kernels._support import check_axis_count, shape_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +36,7 @@ def check_parts(indices: Value, values: Value, shape: Value, name: str = "") -> 
     """
     of = f" of {name}" if name else ""
     if values.ndim == shape.ndim == 1 and indices.shape == values.shape + shape.shape:
-        return _checked(tuple(shape.tolist()), f"shape{of}")
+        return checked_sizes(shape, f"shape{of}")
     if indices.ndim != 2:
         raise InvalidArgumentError(
             f"Sparse indices{of} must be rank 2, got shape {shape_text(indices.shape)}"
@@ -64,8 +64,10 @@ def checked_sizes(shape: Value, what: str = "shape") -> tuple[int, ...]:
     """Return the sizes of a dense shape.
 
     Raises:
-        InvalidArgumentError: one is negative, or their product does not fit in 64 bits.
+        InvalidArgumentError: there are too many, one is negative, or their product does not fit in
+            64 bits.
     """
+    check_axis_count(shape, what)
     return _checked(tuple(shape.tolist()), what)
 
 

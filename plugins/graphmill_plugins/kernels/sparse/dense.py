@@ -11,7 +11,7 @@ import numpy as np
 
 from graphmill import errors
 from graphmill.spi import kernel
-from graphmill_plugins.kernels._support import check_size, shape_text
+from graphmill_plugins.kernels._support import check_axis_count, check_size, shape_text
 from graphmill_plugins.kernels.sparse._sparse import lie_inside
 
 if TYPE_CHECKING:
@@ -72,6 +72,7 @@ def _check(indices: Any, sizes: Any, values: Any, default: Any) -> tuple[int, ..
         raise errors.InvalidArgumentError(
             f"default_value should be a scalar, got shape {shape_text(default.shape)}"
         )
+    check_axis_count(sizes, "output_shape")
     shape = tuple(sizes.tolist())
     if min(shape, default=0) < 0:
         raise errors.InvalidArgumentError(f"Dimension {min(shape)} must be >= 0")
