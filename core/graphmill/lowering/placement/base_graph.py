@@ -77,8 +77,7 @@ class BaseGraphCheck:
             self._check_requests(new)
             if self._knows_kernels:
                 check_groups(graph, self._placement)
-                found = [node for node in new if not self._is_supported(node)]
-                self._unsupported += found
+                self._unsupported += self._without_kernel(new)
             self._num_checked = graph.num_node_ids
         for node in self._unsupported:
             if not needed.has_node(node.name):
@@ -92,17 +91,27 @@ class BaseGraphCheck:
             error.message += _ADVICE
             raise
 
-    def _is_supported(self, node: Node) -> bool:
-        """Return whether a node's op can run: a library function, or an op that may have a kernel.
+    def _without_kernel(self, nodes: Sequence[Node]) -> list[Node]:
+        """Return the nodes whose function is missing, or whose op has no kernel.
 
         Kernels are not imported, so their element types and devices are not compared.
         """
-        if node.op in node.graph.library:
-            return True
-        if _missing_function(node) is not None:
-            return False
+        found = []
+        supported: dict[str, bool] = {}  # large graphs have few ops
+        for node in nodes:
+            name = node.op_def.name
+            is_supported = supported.get(name)
+            if is_supported is None:
+                is_supported = supported[name] = self._is_supported(node)
+            is_call = bool(node.op_def.calls) and name not in node.graph.library
+            if not is_supported or (is_call and _missing_function(node) is not None):
+                found.append(node)
+        return found
+
+    def _is_supported(self, node: Node) -> bool:
+        """Return whether the op of a node is a function or may have a kernel."""
         # A pass may replace an op that a plugin defines without a kernel.
-        is_plugins = same_bundled(node.op_def) is None
+        is_plugins = node.op in node.graph.library or same_bundled(node.op_def) is None
         return is_plugins or self._placement.kernels.may_have(node.op_def)
 
     def _unsupported_error(self, node: Node) -> InvalidArgumentError:
