@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -33,6 +33,15 @@ if TYPE_CHECKING:
 _MAX_NAMED = 5
 
 
+class _Bound(NamedTuple):
+    """A bound kernel, for other nodes with the same op and attrs."""
+
+    kernel: OpKernel
+    compute: Callable[..., Any]  # its call before the device and validation wrapped it
+    choice: KernelChoice
+    attrs: dict[str, Any]  # kept, so that no others get their id
+
+
 class KernelFactory:
     """Choose and create kernels for one executor.
 
@@ -57,6 +66,7 @@ class KernelFactory:
         self._functions = functions
         self._segment = segment
         self._choices: dict[Node, KernelChoice] = {}
+        self._alike: dict[tuple[str, int], _Bound] = {}
         self._validates = is_validation_on()
 
     def choose_all(self, graph: Graph) -> None:
@@ -67,13 +77,19 @@ class KernelFactory:
             PluginConflictError: two kernels match a node equally well.
         """
         missing: dict[str, list[tuple[Node, str]]] = {}
+        found: dict[tuple[str, int], KernelChoice] = {}
         for node in graph.nodes:
-            if is_argument_or_result(node) or node.op in graph.library:
-                continue
-            try:
-                self._choices[node] = self.choose(node)
-            except NotFoundError as error:
-                missing.setdefault(node.op, []).append((node, error.message))
+            key = node.op_def.name, id(node.attrs)  # nodes with equal attrs mostly share them
+            choice = found.get(key)
+            if choice is None:
+                if is_argument_or_result(node) or node.op in graph.library:
+                    continue
+                try:
+                    choice = found[key] = self.choose(node)
+                except NotFoundError as error:
+                    missing.setdefault(node.op, []).append((node, error.message))
+                    continue
+            self._choices[node] = choice
         if missing:
             raise self._missing_error(missing)
 
@@ -105,6 +121,29 @@ class KernelFactory:
         return self._bind(node, choice)
 
     def _bind(self, node: Node, choice: KernelChoice) -> OpKernel:
+        functions = self._functions
+        key = node.op_def.name, id(node.attrs)
+        alike = self._alike.get(key)
+        if alike is not None and alike.choice is choice:
+            kernel = alike.kernel.for_node(node.name, alike.compute)
+        else:
+            kernel = self._bound(node, choice)
+            if self._is_shared(node, choice):
+                self._alike[key] = _Bound(kernel, kernel.compute, choice, node.attrs)
+        kernel.functions = functions
+        kernel.compute = self._device.compute_of(kernel)
+        if self._validates:
+            kernel.compute = validated(kernel, node)
+        return kernel
+
+    def _is_shared(self, node: Node, choice: KernelChoice) -> bool:
+        """Return whether equal nodes may share the kernel's call."""
+        if self._functions.effects.memory_limit:
+            return False  # the call names its node in errors
+        keeps = is_constant(node) or node.op_def.is_stateful
+        return choice.definition.is_shareable and not keeps
+
+    def _bound(self, node: Node, choice: KernelChoice) -> OpKernel:
         functions, namespace = self._functions, self._namespace(choice)
         try:
             kernel = bind_node(
@@ -120,10 +159,6 @@ class KernelFactory:
             if status is error:
                 raise
             raise status from error
-        kernel.functions = self._functions
-        kernel.compute = self._device.compute_of(kernel)
-        if self._validates:
-            kernel.compute = validated(kernel, node)
         return kernel
 
     def _namespace(self, choice: KernelChoice) -> ArrayNamespace:

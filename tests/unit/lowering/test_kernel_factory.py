@@ -125,6 +125,21 @@ def test_e11_kernel_is_bound_to_node_device_and_functions(make: Any) -> None:
     assert made.compute(5) == ("namespace of numpy", 5)
 
 
+def test_equal_nodes_share_the_call_of_a_function(make: Any) -> None:
+    """But not their names and states, and no call that was made for one node."""
+    factory = make()
+    one = np.float32(1)
+    graph = graph_of(make, X, neg("a"), neg("b"), const_def("c", one), const_def("d", one))
+    assert graph.node("a").attrs is graph.node("b").attrs
+    a, b, c, d = (factory.create(graph.node(name)) for name in "abcd")
+    assert a.compute is b.compute
+    assert (a.node_name, b.node_name) == ("a", "b")
+    assert (b.definition, b.device, b.functions) == (a.definition, a.device, a.functions)
+    assert b.gives_dead == a.gives_dead
+    assert a.state is not b.state
+    assert c.compute is not d.compute
+
+
 def test_e11_stateful_kernels_are_shared_by_the_executors_of_a_session(
     make: Any, plugin: Plugin
 ) -> None:

@@ -174,6 +174,12 @@ class KernelDef:
         return bool(self.variable) and not self._is_untraced
 
     @property
+    def is_shareable(self) -> bool:
+        """Whether nodes with equal attrs may share the bound call: it keeps nothing of a node."""
+        keeps = self.stateful or self.brokered or bool(self.effects)
+        return not (keeps or isinstance(self.function, type))
+
+    @property
     def _is_untraced(self) -> bool:
         return self.host or self.async_ or self.dynamic_shape
 
@@ -242,7 +248,8 @@ def kernel(
         effects: its effects beyond its inputs and outputs; a subset of `EFFECTS`.
         host_memory: inputs and outputs that live in host memory on any device.
         make: the function is called once for each node, with namespace and attrs, and returns the
-            function of the inputs: per-node work is done there and not in each call.
+            function of the inputs: per-node work is done there and not in each call. Nodes with
+            equal attrs may share what it returns, unless op or kernel have state or effects.
         variable: the attribute of an instance that is a `Variable` and holds all its state between
             calls. A compiler that traces such a kernel sets a traced value before each call and
             reads the new one after it; interpreted calls share the variable. While it is traced,
@@ -495,6 +502,25 @@ class OpKernel:
         self.gives_dead = True
         self.state: dict[Any, Any] = {}
         self.variable: Variable | None = None
+
+    def for_node(self, node_name: str, compute: Callable[..., Any]) -> OpKernel:
+        """Return this kernel for another node with the same op and attrs.
+
+        Args:
+            node_name: the name of the other node.
+            compute: the call, which nodes share if the definition is shareable.
+        """
+        kernel = OpKernel(
+            compute,
+            self.definition,
+            node_name,
+            self.op,
+            self.device,
+            self.xp,
+            self.owner,
+        )
+        kernel.gives_dead = self.gives_dead
+        return kernel
 
     def with_call(self, compute: Callable[..., Any], **changes: Any) -> OpKernel:
         """Return a copy of the kernel with another call, for executors that wrap kernels.
