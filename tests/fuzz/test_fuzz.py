@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import re
 import sys
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from google.protobuf.message import DecodeError
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -110,3 +113,34 @@ def test_mutator_is_repeatable() -> None:
     seeds, words = [b"first seed", b"second"], [b"word"]
     assert list(mutated(seeds, words, 50, 7)) == list(mutated(seeds, words, 50, 7))
     assert list(mutated(seeds, words, 50, 7)) != list(mutated(seeds, words, 50, 8))
+
+
+def test_inputs_with_changed_fields_can_be_parsed_and_are_repeatable() -> None:
+    harness, target = module("harness"), module("fuzz_tensor_message")
+    changed = [
+        list(islice(harness.changed_messages(target, target.seeds(), [b"word"], 3), 200))
+        for _ in range(2)
+    ]
+    assert changed[0] == changed[1]
+    assert len(set(changed[0])) > 100
+    for data in changed[0]:
+        target.read_message(data)
+
+
+def test_half_of_the_inputs_of_messages_have_changed_fields() -> None:
+    harness, target = module("harness"), module("fuzz_graph_def")
+    inputs = list(harness.inputs_of(target, "graph_def", 400, seed=1))
+    parsed = 0
+    for data in inputs[200:]:
+        with contextlib.suppress(DecodeError):
+            target.read_message(data)
+            parsed += 1
+    assert len(inputs) == 400
+    assert parsed >= 100
+
+
+def test_growth_of_the_process_is_a_finding(monkeypatch: Any) -> None:
+    harness = module("harness")
+    sizes = iter((100, 100 + harness.LARGE_MB + 1))
+    monkeypatch.setattr(harness, "peak_mb", lambda: next(sizes))
+    assert harness.fault_of(lambda _: None, b"") == f"took {harness.LARGE_MB + 1} MB"
