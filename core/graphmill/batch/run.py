@@ -132,7 +132,7 @@ def run(
     clock = Stopwatch()
     names = [files.as_path(item) for item in _listed(each)]
     store = ResultStore(target)
-    copy = _stdin_copy(store, names)
+    copy = _stdin_copy(store, names, stdin_format)
     sources = find_sources(names, stdin_copy=copy, stdin_format=stdin_format)
     constants = {name: _as_array(value) for name, value in (inputs or {}).items()}
     identity = _identity(settings, sources, constants)
@@ -306,12 +306,12 @@ def _check_target(target: str, *, overwrite: bool) -> None:
         raise error
 
 
-def _stdin_copy(store: ResultStore, names: Sequence[str]) -> str | None:
+def _stdin_copy(store: ResultStore, names: Sequence[str], kind: str | None) -> str | None:
     """Copy standard input to a file in the store, which several processes and runs can read."""
     if STDIN not in names:
         return None
     path = str(store.folder / STDIN_COPY)
-    copy_stdin(path)
+    copy_stdin(path, kind)
     return path
 
 

@@ -80,12 +80,18 @@ def find_sources(
     return found
 
 
-def copy_stdin(path: str) -> None:
+def copy_stdin(path: str, kind: str | None) -> None:
     """Write what standard input holds to a file.
 
+    Args:
+        path: the file.
+        kind: the format of standard input, which is checked before it is read.
+
     Raises:
+        InvalidArgumentError: the format is not one of `STDIN_FORMATS`.
         OpError: the file cannot be written.
     """
+    _check_stdin_format(kind)
     with files.open_writer(path) as writer:
         while chunk := sys.stdin.buffer.read(1 << 20):
             writer.write(chunk)
@@ -158,13 +164,18 @@ def _status(path: str) -> tuple[int, str] | None:
 def _stdin_files(copy: str | None, kind: str | None) -> list[SourceFile]:
     if copy is None:
         raise InvalidArgumentError("standard input can only be read by a run that writes a file")
-    if kind not in STDIN_FORMATS:
-        error = InvalidArgumentError("the format of standard input is not known")
-        error.add_note(f"try: --format with one of {', '.join(STDIN_FORMATS)}")
-        raise error
+    kind = _check_stdin_format(kind)
     content = files.read_bytes(copy)
     if kind == "paths":
         lines = content.decode("utf-8", "surrogateescape").splitlines()
         return [_source(files.as_path(line)) for line in lines if line.strip()]
     digest = hashlib.sha256(content).hexdigest()
     return [SourceFile(copy, kind, "stdin", len(content), digest)]
+
+
+def _check_stdin_format(kind: str | None) -> str:
+    if kind is None or kind not in STDIN_FORMATS:
+        error = InvalidArgumentError("the format of standard input is not known")
+        error.add_note(f"try: --format with one of {', '.join(STDIN_FORMATS)}")
+        raise error
+    return kind

@@ -425,6 +425,9 @@ def test_standard_input_is_read(sums: str, tmp_path: Path, monkeypatch: pytest.M
         buffer = io.BytesIO(b"[1, 2, 3]\n[4, 5, 6]\n")
 
     monkeypatch.setattr(sys, "stdin", Stdin)
+    with pytest.raises(errors.InvalidArgumentError, match="format of standard input"):
+        batch.run(sums, "-", tmp_path / "out.csv")
+    assert not list(tmp_path.glob("out.csv*"))
     batch.run(sums, "-", tmp_path / "out.csv", stdin_format="jsonl")
     assert totals(tmp_path / "out.csv") == [6, 15]
     assert rows_of(tmp_path / "out.csv")[0]["file"] == "stdin"
