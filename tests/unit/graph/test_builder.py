@@ -397,7 +397,7 @@ def test_graphs_and_tensors_describe_themselves(graph: Graph) -> None:
     with graph.as_default():
         w = graphmill.Variable(1.0, name="w")
     assert repr(x) == "<Tensor 'x:0' shape=(None, 3) dtype=float32>"
-    assert repr(w) == "<Variable 'w' dtype=float32>"
+    assert repr(w) == "<Variable 'w:0' shape=() dtype=float32>"
     assert repr(graph) == f"<Graph of {len(graph.nodes)} nodes>"
 
 
