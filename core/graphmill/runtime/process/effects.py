@@ -73,9 +73,11 @@ DEFER_SIGINT: Final = ProcessEffect(
 )
 SHUTDOWN: Final = ProcessEffect(
     "shutdown",
-    "registers a callback with the interpreter's shutdown of threads (threading._register_atexit)",
+    "registers callbacks with the interpreter's shutdown of threads (threading._register_atexit), "
+    "and with atexit",
     "when the first session is created, permanently",
-    "daemon threads that are inside a C++ library when the interpreter exits can abort the process",
+    "daemon threads inside a C++ library can abort the process when the interpreter exits, "
+    "and open datasets and isolated models must be closed",
     'the process may end with "FATAL: exception not rethrown" if threads are busy when it exits',
 )
 FORK: Final = ProcessEffect(

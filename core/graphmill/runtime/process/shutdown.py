@@ -8,6 +8,7 @@ that run one get a moment to finish it.
 
 from __future__ import annotations
 
+import atexit
 import sys
 import threading
 from functools import cache
@@ -98,6 +99,12 @@ class Shutdown:
 
 
 SHUTDOWN: Final = Shutdown()
+
+
+def call_at_exit(action: Callable[[], None]) -> None:
+    """Call `action` at the exit of the interpreter, after all threads but daemons have ended."""
+    if effects.SHUTDOWN.is_enabled:
+        atexit.register(action)
 
 
 @cache

@@ -9,7 +9,6 @@ neither waits nor acquires a lock, except one that only code with a reference to
 
 from __future__ import annotations
 
-import atexit
 import itertools
 import sys
 import threading
@@ -18,7 +17,11 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Final
 
 from graphmill.runtime.process import fork
-from graphmill.runtime.process.shutdown import SHUTDOWN, THREAD_END_GRACE_SECONDS
+from graphmill.runtime.process.shutdown import (
+    SHUTDOWN,
+    THREAD_END_GRACE_SECONDS,
+    call_at_exit,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -82,7 +85,7 @@ class FinalizerThread:
             if not self._is_watched:
                 self._is_watched = True
                 fork.watch_forks()
-                atexit.register(self._finish)
+                call_at_exit(self._finish)
             thread = threading.Thread(
                 target=_serve, args=(self._actions,), name="graphmill-finalizers", daemon=True
             )
