@@ -342,7 +342,8 @@ class _Build:
             count = _iterations_of(limit, has_inner_loop=tracer.has_inner_loop)
             return self._outputs([*results, count], after, first)
         self.has_inner_loop = tracer.has_inner_loop
-        if not is_limited and not self.has_inner_loop:
+        is_each_counted = len(tracer.preemptible_loops) == len(limit.counts)
+        if not is_limited and not self.has_inner_loop and is_each_counted:
             self.layout.loops = tuple(tracer.preemptible_loops)
         self.layout.num_loops, self.layout.is_limited = len(limit.counts), is_limited
         more = limit.counts
