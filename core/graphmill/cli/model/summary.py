@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from graphmill.cli.input.input_spec import InputSpec, show_shape
@@ -240,20 +241,24 @@ def _ends(graph_def: GraphDef, ops: OpRegistry) -> Iterator[Port]:
 
 
 def _outputs(node: NodeDef, ops: OpRegistry) -> Iterator[Port]:
-    """Yield the outputs of a node up to the first list output."""
+    """Yield the outputs of a node, also each of a list."""
     op_def = ops.find(node.op)
-    for index, arg in enumerate(op_def.output_args if op_def else ()):
-        if arg.is_list:
-            return
+    args = op_def.output_args if op_def else ()
+    for index, dtype in enumerate(chain.from_iterable(_types(node, arg) for arg in args)):
         tensor = f"{node.name}:{index}"
-        yield Port(tensor, tensor, _output_dtype(node, arg), None)
+        yield Port(tensor, tensor, dtype, None)
 
 
-def _output_dtype(node: NodeDef, arg: ArgDef) -> str:
+def _types(node: NodeDef, arg: ArgDef) -> list[str]:
+    """Return the types of the tensors of an output; "" for one that the node does not tell."""
+    if arg.type_list_attr:
+        return [as_dtype(enum).name for enum in node.attr[arg.type_list_attr].list.type]
     if arg.type is not None:
-        return arg.type.name
-    enum = node.attr[arg.type_attr].type if arg.type_attr in node.attr else 0
-    return as_dtype(enum).name if enum else ""
+        name = arg.type.name
+    else:
+        enum = node.attr[arg.type_attr].type if arg.type_attr in node.attr else 0
+        name = as_dtype(enum).name if enum else ""
+    return [name] * (node.attr[arg.number_attr].i if arg.number_attr else 1)
 
 
 def _shape(shape: TensorShapeProto) -> Shape:
