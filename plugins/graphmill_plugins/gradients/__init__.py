@@ -43,6 +43,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "string": ("constants",),
     "tensor_array": ("tensor_array",),
     "tensor_list": ("tensor_list",),
+    "training": ("constants",),
 }
 """Modules of this package for each family of ops."""
 

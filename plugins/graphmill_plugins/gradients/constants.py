@@ -21,4 +21,5 @@ none = not_differentiable(
     "LookupTableFindV2", "LookupTableInsert", "LookupTableSize", "HashTable", "Assert",
     "HistogramSummary", "ImageSummary", "ScalarSummary", "Timestamp", "StringToNumber",
     "MutableDenseHashTableV2", "PyFunc", "PyFuncStateless", "ReduceDataset", "LoadAndRemapMatrix",
+    "SdcaOptimizer", "SdcaOptimizerV2", "SdcaShrinkL1",
 )  # fmt: skip
