@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 _WHOLE_LINE, _LINE_NUMBER = -2, -1
 
 
+_PARSED = (dtypes.int32, dtypes.int64, dtypes.float32, dtypes.float64)
+
+
 def read_lines(path: str, vocab_size: int, offset: int, broker: Broker) -> list[bytes]:
     """Return `vocab_size` lines of a file (-1: all) after the first `offset` lines.
 
@@ -51,6 +54,8 @@ def read_lines(path: str, vocab_size: int, offset: int, broker: Broker) -> list[
 def _parse(field: bytes, kind: dtypes.DType, number: int) -> Any:
     if kind is dtypes.string:
         return field
+    if kind not in _PARSED:  # some of the other types end the process when they read a text
+        raise errors.InvalidArgumentError(f"Data type {kind.name} not supported.")
     try:
         return kind.as_numpy_dtype.type(field.decode("ascii"))
     except (ValueError, OverflowError):
