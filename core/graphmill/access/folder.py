@@ -174,7 +174,7 @@ def split(path: str) -> tuple[str, str]:
 
 
 def _opened(path: str, *, create: bool) -> int:
-    """Open a folder, at once if that can be checked, else walking from the root."""
+    """Open a folder by its path if that can be verified, else component by component."""
     fd = _opened_at_once(path)
     return _walked(path, create=create) if fd is None else fd
 

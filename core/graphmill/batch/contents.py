@@ -60,7 +60,7 @@ class TextLine:
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """A JSON value, or a value from Python: an object with a member for each input, or a value."""
+    """A row as a JSON or Python value: an object with a member for each input, or one value."""
 
     value: Any
 

@@ -175,7 +175,7 @@ class ResultStore:
         )
         if different:
             error = FailedPreconditionError(
-                f"{self.folder} is of another run; these are different: {', '.join(different)}"
+                f"{self.folder} belongs to another run; these are different: {', '.join(different)}"
             )
             error.add_note("try: --overwrite to start again")
             raise error

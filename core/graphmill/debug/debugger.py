@@ -1,4 +1,4 @@
-"""`Debugger`: run a step node by node, stop at conditions, look around, and go back."""
+"""`Debugger`: run a step node by node, stop at breakpoints, inspect values, and go back."""
 
 from __future__ import annotations
 

@@ -298,7 +298,7 @@ def where(
     y: TensorLike | None = None,
     name: str | None = None,
 ) -> Tensor:
-    """Select from two tensors of one shape; or return the indices of what is true.
+    """Select from two tensors of one shape, or return the indices of true elements.
 
     Args:
         condition: bool with the shape of `x` and `y`, or `[rows]`, or a scalar.

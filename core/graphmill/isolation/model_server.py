@@ -41,7 +41,7 @@ class ModelServer:
         raise InvalidArgumentError(f"unknown request {request.kind}")
 
     def close(self) -> None:
-        """Close the session, which writes what its summary writers hold."""
+        """Close the session, which flushes its summary writers."""
         if self._model is not None:
             self._model.close()
 

@@ -95,7 +95,7 @@ def debug(
     pixels: str | None,
     queue_runners: bool,
 ) -> None:
-    """Run a step of MODEL node by node, stop at conditions, and look at what is in it.
+    """Run a step of MODEL node by node, stop at breakpoints, and inspect values.
 
     MODEL may also be a recording, which the debugger's command save wrote.
 
@@ -114,7 +114,9 @@ def debug(
 
     stream = (io.StringIO("\n".join(lines)) if lines else commands) or sys.stdin
     if recorded is not None and (inputs or fetches or pixels or is_recording(model)):
-        raise click.UsageError("--replay takes inputs and fetches from the recording, for a MODEL.")
+        raise click.UsageError(
+            "--replay needs a MODEL; inputs and fetches come from the recording."
+        )
     if queue_runners and (recorded is not None or is_recording(model)):
         raise click.UsageError("--queue-runners needs a MODEL, and cannot be used with --replay.")
     if is_recording(model):

@@ -227,7 +227,7 @@ class LoweringChoices:
         return reason or LoweringChoice(is_call=True)
 
     def _why_overridden(self, node: Node, choice: KernelChoice) -> str:
-        """Return why a kernel of another supplier than the op's cannot be replaced."""
+        """Return why a kernel whose supplier is not the op's cannot be replaced."""
         owner = self._host.ops.provenance(node.op)
         return _no_lowering(choice) if supplier_of(choice.owner) != supplier_of(owner) else ""
 

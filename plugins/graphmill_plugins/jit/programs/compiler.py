@@ -422,7 +422,7 @@ def _output_indices(value: Any, outputs: list[Any]) -> Flat:
 
 
 def _large_constants(bodies: ScheduledBodies) -> list[Node]:
-    """Return the constants that are arguments: equal layers with other weights share a program."""
+    """Return the constants to pass as arguments, so that equal layers can share a program."""
     nodes = bodies.main.nodes
     constants = [(node, node.attrs["value"].numpy()) for node in nodes if is_constant(node)]
     takes_numbers = len(nodes) >= _MIN_LARGE_CLUSTER_NODES
@@ -434,7 +434,7 @@ def _large_constants(bodies: ScheduledBodies) -> list[Node]:
 
 
 def _is_general_number(node: Node, value: Any) -> bool:
-    """Return whether XLA computes the readers of a constant in the same way for other numbers.
+    """Return whether the code that XLA generates does not depend on the value of a constant.
 
     It simplifies sums and products with 0, 1 and -1, and may simplify powers by the exponent.
     """

@@ -33,7 +33,7 @@ class Counts:
             self._capacities[id(count)] = count, elements.size
 
     def range_to(self, node: Node, inputs: Sequence[Any]) -> FirstRows | None:
-        """Return the result of a `Range` from 0 to such a size; None for other ranges."""
+        """Return the result of a `Range` from 0 to a traced list size; None for other ranges."""
         start, limit, delta = inputs
         capacity = self._capacities.get(id(limit))
         is_all = is_static(start) and is_static(delta) and not start and delta == 1

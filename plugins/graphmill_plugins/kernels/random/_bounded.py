@@ -56,7 +56,7 @@ def _normals(row: _Row) -> Callable[[Any], tuple[Any, Any]]:
 
 
 def _uniforms(row: _Row) -> Callable[[Any], tuple[Any, Any]]:
-    """Return a sampler of uniform values of one counter, accepted by those of the next."""
+    """Return a sampler of uniform values, each accepted by the uniform value after it."""
     kind = row.low.dtype.type
     plus = kind(0) if row.low < 0 else row.low * row.low
 

@@ -144,7 +144,7 @@ class BatchQueue:
         )
 
     def _is_lone(self) -> bool:
-        """Return whether no other request will come in this round, which could join a batch."""
+        """Return whether no other request is expected in this round that could join the batch."""
         return (
             self._lone_batches >= _LONE_BATCHES
             and self._round_end is None

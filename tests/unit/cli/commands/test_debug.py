@@ -95,7 +95,7 @@ def test_a_recording_is_replayed(
     assert "breakpoint 1 (nan *) after" in result.out
     assert result.out.endswith("outputs compared, 0 differ\n")
     refused = graphmill_cli("debug", model, "x=2", "--replay", path)
-    assert "--replay takes inputs and fetches from the recording" in refused.err
+    assert "inputs and fetches come from the recording" in refused.err
 
 
 def test_a_recording_is_debugged_without_its_model(

@@ -125,7 +125,7 @@ class Columns:
         return x.reshape(-1, self.side * self.width)
 
     def repeat(self, vector: Value) -> Value:
-        """Return a vector over the channels, as long as a row."""
+        """Repeat a vector of channels to the length of a row."""
         return np.tile(vector, self.side)
 
     def sums(self, rows: Value) -> Value:

@@ -149,7 +149,7 @@ class FixedUnigram:
     def __init__(self, size: int, weights: Any) -> None:
         if len(weights) != size:
             raise InvalidArgumentError(
-                f"range is {size} must be equal to weights size {len(weights)}"
+                f"range {size} must be equal to the number of weights, {len(weights)}"
             )
         self.size = size
         self._weights = weights

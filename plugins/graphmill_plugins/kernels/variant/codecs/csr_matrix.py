@@ -77,7 +77,7 @@ def _check_pointers(pointers: NDArray[Any], count: int, last: int) -> None:
     if pointers.shape != (count,) or pointers[0] or pointers[-1] != last:
         raise _malformed("pointers that do not span its values")
     if np.any(pointers[1:] < pointers[:-1]):
-        raise _malformed("pointers that descend")
+        raise _malformed("pointers that are not in ascending order")
 
 
 def _malformed(what: str) -> InvalidArgumentError:
