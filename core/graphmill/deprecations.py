@@ -6,16 +6,20 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import sys
 import warnings
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Collection, Sequence
     from types import ModuleType
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 RENAMED_MODULES: dict[str, str] = {
     "graphmill.testing.answer_process": "graphmill.testing.runners.subprocess_runner",
@@ -151,6 +155,31 @@ def renamed_argument(options: dict[str, Any], old: str, new: str, value: Any) ->
         return value
     warn_renamed(f"the argument {old!r}", new, stacklevel=4)
     return options.pop(old)
+
+
+def renamed_arguments(**new_names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Let callers pass arguments of the decorated function by their old names, with a warning.
+
+    Args:
+        new_names: the new name of each renamed argument, by the old one.
+    """
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        @functools.wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            for old in new_names.keys() & kwargs.keys():
+                new = new_names[old]
+                if new in kwargs:
+                    raise TypeError(
+                        f"{function.__qualname__}() got both {new!r} and its old name {old!r}"
+                    )
+                warn_renamed(f"the argument {old!r} of {function.__qualname__}", new)
+                kwargs[new] = kwargs.pop(old)
+            return function(*args, **kwargs)
+
+        return call
+
+    return decorate
 
 
 def renamed_name(module: str, name: str) -> Any:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import inspect
 import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from graphmill import dtypes
+import graphmill
+from graphmill import dtypes, train
 from graphmill.deprecations import (
     RENAMED_MODULES,
     RENAMED_NAMES,
     RENAMED_PASSES,
     install_module_aliases,
     names_pass,
+    renamed_arguments,
 )
 from graphmill.explain.compilation import ClusterRecord, Compilation
 from graphmill.explain.step import StepRecord
@@ -156,3 +160,51 @@ def test_pass_is_named_by_its_new_name_without_a_warning(
 def test_unknown_module_of_the_kit_is_not_found() -> None:
     with pytest.raises(ModuleNotFoundError, match=r"graphmill\.testing\.never_there"):
         importlib.import_module("graphmill.testing.never_there")
+
+
+@renamed_arguments(variable="var")
+def twice(var: int, factor: int = 2) -> int:
+    """Return a product."""
+    return var * factor
+
+
+def test_renamed_argument_is_accepted_by_its_old_name() -> None:
+    old: Any = {"variable": 3}
+    with pytest.warns(DeprecationWarning, match="the argument 'variable' of twice is now 'var'"):
+        assert twice(**old, factor=5) == 15
+    assert twice(3) == twice(var=3) == 6
+    with pytest.raises(TypeError, match="both 'var' and its old name 'variable'"):
+        twice(var=3, **old)
+    assert list(inspect.signature(twice).parameters) == ["var", "factor"]
+
+
+@pytest.mark.parametrize(
+    ("function", "old", "new"),
+    [
+        (graphmill.variables_initializer, "variables", "var_list"),
+        (graphmill.Graph.device, "spec", "device_name_or_function"),
+        (graphmill.saved_model.load, "path", "export_dir"),
+        (train.add_queue_runner, "runner", "qr"),
+        (train.get_checkpoint_state, "folder", "checkpoint_dir"),
+        (train.latest_checkpoint, "folder", "checkpoint_dir"),
+        (train.latest_checkpoint, "state_file", "latest_filename"),
+        (train.list_variables, "path", "ckpt_dir_or_file"),
+        (train.load_checkpoint, "path", "ckpt_dir_or_file"),
+        (train.ExponentialMovingAverage.average, "variable", "var"),
+        (train.ExponentialMovingAverage.average_name, "variable", "var"),
+        (
+            train.ExponentialMovingAverage.variables_to_restore,
+            "variables",
+            "moving_avg_variables",
+        ),
+        (train.Optimizer.get_slot, "variable", "var"),
+    ],
+)
+def test_argument_has_the_name_that_tensorflow_uses(function: Any, old: str, new: str) -> None:
+    assert new in inspect.signature(function).parameters
+    arguments: Any = {old: None}
+    with (
+        pytest.warns(DeprecationWarning, match=f"'{old}' of .* is now '{new}'"),
+        contextlib.suppress(Exception),  # none of these is a valid call
+    ):
+        function(**arguments)

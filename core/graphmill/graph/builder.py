@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill import files
+from graphmill.deprecations import renamed_arguments
 from graphmill.dtypes import as_dtype
 from graphmill.errors import (
     InvalidArgumentError,
@@ -129,17 +130,19 @@ class Graph(ShapedGraph):
         """
         return self._names.scope(name)
 
-    def device(self, spec: DeviceSpec) -> AbstractContextManager[None]:
+    @renamed_arguments(spec="device_name_or_function")
+    def device(self, device_name_or_function: DeviceSpec) -> AbstractContextManager[None]:
         """Request a device for the nodes of a `with` block.
 
         Args:
-            spec: a device name, whole or in part (`"/gpu:0"`, `"/job:worker"`), inner scopes win;
-                a function of the node that returns its device; None to leave the enclosing scopes.
+            device_name_or_function: a device name, whole or in part (`"/gpu:0"`,
+                `"/job:worker"`), inner scopes win; a function of the node that returns its device;
+                None to leave the enclosing scopes.
 
         Raises:
-            InvalidArgumentError: `spec` is not a device name.
+            InvalidArgumentError: it is not a device name.
         """
-        return self._devices.scope(spec)
+        return self._devices.scope(device_name_or_function)
 
     def control_dependencies(
         self, control_inputs: Iterable[Tensor | Node] | None

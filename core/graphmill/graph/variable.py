@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from graphmill.deprecations import renamed_arguments
 from graphmill.errors import InvalidArgumentError
 from graphmill.graph.default_session import session_for
 from graphmill.graph.dependencies import group
@@ -246,9 +247,10 @@ def trainable_variables(graph: Graph | None = None) -> list[Variable]:
     return [variable for variable in global_variables(graph) if variable.trainable]
 
 
-def variables_initializer(variables: Iterable[Variable], name: str = "init") -> Node:
+@renamed_arguments(variables="var_list")
+def variables_initializer(var_list: Iterable[Variable], name: str = "init") -> Node:
     """Return a node that assigns the initial values of variables."""
-    return group(*(variable.initializer for variable in variables), name=name)
+    return group(*(variable.initializer for variable in var_list), name=name)
 
 
 def global_variables_initializer(graph: Graph | None = None) -> Node:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self
 
 from graphmill import errors, files, proto
+from graphmill.deprecations import renamed_arguments
 from graphmill.saved import bundle_format as layout
 from graphmill.saved.bundle_reader import BundleReader
 from graphmill.saved.bundle_writer import BundleWriter
@@ -98,18 +99,19 @@ class CheckpointReader:
         self.close()
 
 
-def load_checkpoint(path: Path, *, check: bool = True) -> CheckpointReader:
+@renamed_arguments(path="ckpt_dir_or_file")
+def load_checkpoint(ckpt_dir_or_file: Path, *, check: bool = True) -> CheckpointReader:
     """Open a checkpoint.
 
     Args:
-        path: the checkpoint's prefix, or a folder to open its latest checkpoint.
+        ckpt_dir_or_file: the checkpoint's prefix, or a folder to open its latest checkpoint.
         check: whether to verify checksums (needs google-crc32c).
 
     Raises:
         NotFoundError: the checkpoint does not exist.
         DataLossError: it is damaged.
     """
-    prefix = files.as_path(path)
+    prefix = files.as_path(ckpt_dir_or_file)
     if files.is_dir(prefix):
         latest = latest_checkpoint(prefix)
         if latest is None:
@@ -125,24 +127,27 @@ def load_checkpoint(path: Path, *, check: bool = True) -> CheckpointReader:
     return CheckpointReader(prefix, BundleReader(prefix, check=check))
 
 
-def list_variables(path: Path) -> list[tuple[str, tuple[int, ...]]]:
-    """Return name and shape of every tensor of the checkpoint at `path`, sorted by name."""
-    with load_checkpoint(path) as reader:
+@renamed_arguments(path="ckpt_dir_or_file")
+def list_variables(ckpt_dir_or_file: Path) -> list[tuple[str, tuple[int, ...]]]:
+    """Return name and shape of every tensor of a checkpoint, sorted by name."""
+    with load_checkpoint(ckpt_dir_or_file) as reader:
         return list(reader.get_variable_to_shape_map().items())
 
 
-def latest_checkpoint(folder: Path, state_file: str = STATE_FILE) -> str | None:
-    """Return the prefix of the latest checkpoint in `folder`, or None.
+@renamed_arguments(folder="checkpoint_dir", state_file="latest_filename")
+def latest_checkpoint(checkpoint_dir: Path, latest_filename: str | None = None) -> str | None:
+    """Return the prefix of the latest checkpoint in a folder, or None.
 
     The result is None if there is no state file, or if the checkpoint that it names is missing.
 
     Raises:
         DataLossError: the state file is damaged.
     """
-    state = read_state(files.join(files.as_path(folder), state_file))
+    folder = files.as_path(checkpoint_dir)
+    state = read_state(files.join(folder, latest_filename or STATE_FILE))
     if state is None or not state.model_checkpoint_path:
         return None
-    prefix = files.join(files.as_path(folder), state.model_checkpoint_path)
+    prefix = files.join(folder, state.model_checkpoint_path)
     if files.exists(layout.index_path(prefix)) or _is_v1(prefix):
         return prefix
     return None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 from graphmill import errors, files, proto
 from graphmill.access.policy_config import with_access
+from graphmill.deprecations import renamed_arguments
 from graphmill.graph.algorithms import ancestors
 from graphmill.graph.formats.model_file import open_model
 from graphmill.graph.formats.model_format import Kind
@@ -74,7 +75,7 @@ class SavedModel:
 
 @overload
 def load(
-    path: str | os.PathLike[str],
+    export_dir: str | os.PathLike[str],
     tags: str | Iterable[str] | None = None,
     config: Any = None,
     host: Host | None = None,
@@ -88,7 +89,7 @@ def load(
 
 @overload
 def load(
-    path: str | os.PathLike[str],
+    export_dir: str | os.PathLike[str],
     tags: str | Iterable[str] | None = None,
     config: Any = None,
     host: None = None,
@@ -100,8 +101,9 @@ def load(
 ) -> IsolatedSavedModel: ...
 
 
+@renamed_arguments(path="export_dir")
 def load(
-    path: str | os.PathLike[str],
+    export_dir: str | os.PathLike[str],
     tags: str | Iterable[str] | None = None,
     config: Any = None,
     host: Host | None = None,
@@ -117,7 +119,7 @@ def load(
     `trust` or the configuration say so.
 
     Args:
-        path: path or URL of its folder (or of the file `saved_model.pb` in the folder).
+        export_dir: path or URL of its folder (or of the file `saved_model.pb` in the folder).
         tags: all tags of the meta graph to load. None selects the only meta graph, or else the one
             with the single tag "serve".
         config: a `ConfigProto` for the session; by default only the nodes that a step needs have to
@@ -142,10 +144,12 @@ def load(
     """
     config = _session_config(config)
     if isolate:
-        return _load_isolated(path, tags, config, host, allow=allow, trust=trust, limits=limits)
+        return _load_isolated(
+            export_dir, tags, config, host, allow=allow, trust=trust, limits=limits
+        )
     if limits is not None:
         raise errors.InvalidArgumentError("limits are for isolated models; add isolate=True")
-    model = open_model(path)
+    model = open_model(export_dir)
     session: Session | None = None
     try:
         if model.kind is not Kind.SAVED_MODEL:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from graphmill.deprecations import renamed_arguments
 from graphmill.graph.dependencies import group
 from graphmill.graph.variable import Variable, trainable_variables
 from graphmill.ops import math
@@ -50,19 +51,23 @@ class ExponentialMovingAverage:
             updates = [self._updated(variable, decay) for variable in chosen]
             return group(*updates, name=scope)
 
-    def average(self, variable: Variable) -> Variable | None:
+    @renamed_arguments(variable="var")
+    def average(self, var: Variable) -> Variable | None:
         """Return the variable that holds the average of a variable, or None."""
-        return self._averages.get(variable)
+        return self._averages.get(var)
 
-    def average_name(self, variable: Variable) -> str:
+    @renamed_arguments(variable="var")
+    def average_name(self, var: Variable) -> str:
         """Return the name of a variable's average."""
-        return f"{variable.variable_name}/{self.name}"
+        return f"{var.variable_name}/{self.name}"
 
+    @renamed_arguments(variables="moving_avg_variables")
     def variables_to_restore(
-        self, variables: Sequence[Variable] | None = None
+        self, moving_avg_variables: Sequence[Variable] | None = None
     ) -> dict[str, Variable]:
         """Return variables by the names of their averages, for a `Saver` to restore these."""
-        chosen = trainable_variables() if variables is None else list(variables)
+        given = moving_avg_variables
+        chosen = trainable_variables() if given is None else list(given)
         return {self.average_name(variable): variable for variable in chosen}
 
     def _made(self, variable: Variable) -> Variable:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from graphmill.backprop.gradients import gradients
 from graphmill.backprop.indexed_slices import IndexedSlices
+from graphmill.deprecations import renamed_arguments
 from graphmill.errors import InvalidArgumentError
 from graphmill.graph.dependencies import group
 from graphmill.graph.infer_graph import infer_graph
@@ -144,9 +145,10 @@ class Optimizer:
         """Return the names of the slots."""
         return sorted({slot for _, slot in self._made})
 
-    def get_slot(self, variable: Variable, name: str) -> Variable | None:
+    @renamed_arguments(variable="var")
+    def get_slot(self, var: Variable, name: str) -> Variable | None:
         """Return the slot variable of a variable, or None."""
-        return self._made.get((variable, name))
+        return self._made.get((var, name))
 
     def variables(self) -> list[Variable]:
         """Return the variables that the optimizer has created."""

@@ -9,6 +9,7 @@ import threading
 from typing import TYPE_CHECKING, Any, Final
 
 from graphmill import proto
+from graphmill.deprecations import renamed_arguments
 from graphmill.errors import CancelledError, InvalidArgumentError, OpError, OutOfRangeError
 from graphmill.errors import error_class as _error_class
 from graphmill.ops import data_flow
@@ -219,8 +220,9 @@ def start_queue_runners(
     ]
 
 
-def add_queue_runner(runner: QueueRunner, graph: Any = None) -> None:
+@renamed_arguments(runner="qr")
+def add_queue_runner(qr: QueueRunner, graph: Any = None) -> None:
     """Add a runner to those of a graph, by default the default graph."""
     from graphmill.graph.infer_graph import infer_graph
 
-    (infer_graph() if graph is None else graph).queue_runners.append(runner)
+    (infer_graph() if graph is None else graph).queue_runners.append(qr)

@@ -10,6 +10,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from graphmill import errors, files, proto
+from graphmill.deprecations import renamed_arguments
 from graphmill.errors import InvalidArgumentError
 from graphmill.graph.dependencies import group, with_dependencies
 from graphmill.graph.infer_graph import infer_graph
@@ -105,7 +106,7 @@ class Saver:
         sess: Session,
         save_path: Path,
         global_step: Any = None,
-        latest_filename: str = STATE_FILE,
+        latest_filename: str | None = None,
         *,
         write_meta_graph: bool = True,
         write_state: bool = True,
@@ -136,7 +137,7 @@ class Saver:
         if write_meta_graph:
             files.write(f"{path}.meta", self.export_meta_graph().SerializeToString())
         if write_state:
-            self._note(path, latest_filename)
+            self._note(path, latest_filename or STATE_FILE)
         return path
 
     def restore(self, sess: Session, save_path: Path) -> None:
@@ -188,14 +189,15 @@ class Saver:
             _remove(oldest, self.write_version)
 
 
-def get_checkpoint_state(folder: Path, latest_filename: str = STATE_FILE) -> Any:
+@renamed_arguments(folder="checkpoint_dir")
+def get_checkpoint_state(checkpoint_dir: Path, latest_filename: str | None = None) -> Any:
     """Return the `CheckpointState` of a folder with full paths, or None if it has none.
 
     Raises:
         DataLossError: the file is damaged.
     """
-    base = files.as_path(folder)
-    message = read_state(files.join(base, latest_filename))
+    base = files.as_path(checkpoint_dir)
+    message = read_state(files.join(base, latest_filename or STATE_FILE))
     if message is None:
         return None
     message.model_checkpoint_path = files.join(base, message.model_checkpoint_path)
