@@ -85,14 +85,14 @@ class MonitoredSession:
     def __init__(
         self,
         session_creator: SessionCreator | None = None,
-        hooks: Sequence[SessionRunHook] = (),
+        hooks: Sequence[SessionRunHook] | None = None,
         *,
         max_recovery_secs: float | None = None,
         recovery_wait_secs: float = 1.0,
         stop_grace_period_secs: float = 120,
     ) -> None:
         self._creator = session_creator or ChiefSessionCreator()
-        self._hooks = tuple(hooks)
+        self._hooks = tuple(hooks or ())
         self._max_recovery_secs = max_recovery_secs
         self._recovery_wait_secs = recovery_wait_secs
         self._stop_grace_period_secs = stop_grace_period_secs
@@ -266,8 +266,8 @@ def MonitoredTrainingSession(  # noqa: N802 - TensorFlow's name
     is_chief: bool = True,
     checkpoint_dir: Path | None = None,
     scaffold: Scaffold | None = None,
-    hooks: Sequence[SessionRunHook] = (),
-    chief_only_hooks: Sequence[SessionRunHook] = (),
+    hooks: Sequence[SessionRunHook] | None = None,
+    chief_only_hooks: Sequence[SessionRunHook] | None = None,
     save_checkpoint_secs: float | None = None,
     save_summaries_steps: int | None = None,
     save_summaries_secs: float | None = None,
@@ -311,10 +311,10 @@ def MonitoredTrainingSession(  # noqa: N802 - TensorFlow's name
         OpError: the first session cannot be created.
     """
     creator: SessionCreator
-    every_hook = list(hooks)
+    every_hook = list(hooks or ())
     if is_chief:
         creator = ChiefSessionCreator(scaffold, master, config, checkpoint_dir, host=host)
-        every_hook += chief_only_hooks
+        every_hook += chief_only_hooks or ()
         folder = checkpoint_dir if summary_dir is None else summary_dir
         if folder is not None:
             intervals = save_summaries_steps, save_summaries_secs

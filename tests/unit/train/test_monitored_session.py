@@ -118,6 +118,15 @@ def test_hooks_run_around_steps_and_get_requested_values(program: Program) -> No
     assert asking.calls == ["begin", "created", "before", ("after", {"x": 2.0}), "end"]
 
 
+def test_hooks_may_be_none(program: Program) -> None:
+    with train.MonitoredSession(program.creator(), hooks=None) as session:
+        assert session.run(program.step, {program.x: 2.0}) == 1
+    with train.MonitoredTrainingSession(
+        scaffold=program.scaffold(), hooks=None, chief_only_hooks=None, host=program.host
+    ) as session:
+        assert session.run(program.step, {program.x: 2.0}) == 1
+
+
 def test_hooks_may_feed_only_unfed_tensors(program: Program) -> None:
     feeding = Recorder(train.SessionRunArgs(feed_dict={program.x: 3.0}))
     creator = program.creator()
