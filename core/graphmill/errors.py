@@ -60,8 +60,8 @@ class OpError(Exception):
 
     def __init__(
         self,
-        message: str,
-        *,
+        message: Any,
+        *more: Any,
         node: str | None = None,
         op_type: str | None = None,
         device: str | None = None,
@@ -69,8 +69,25 @@ class OpError(Exception):
         node_def: Any = None,
         op: Any = None,
     ) -> None:
+        """Set the message and the location.
+
+        Args:
+            message: what happened; or TensorFlow's first positional argument, `node_def`.
+            more: nothing; or TensorFlow's other positional arguments, `op` and `message`.
+            node, op_type, device, plugin, node_def, op: see the attributes.
+
+        Raises:
+            TypeError: there are two positional arguments, or more than three.
+        """
+        if more:
+            if len(more) != 2:
+                raise TypeError(
+                    f"{type(self).__name__}() takes message, or node_def, op and message; "
+                    f"{1 + len(more)} positional arguments were given"
+                )
+            node_def, (op, message) = message, more
         super().__init__(message)
-        self.message = message
+        self.message: str = message
         self.node = node
         self.op_type = op_type
         self.device = device

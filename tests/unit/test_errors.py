@@ -170,3 +170,17 @@ def test_s12_near_matches_among_many_names_are_fast() -> None:
     names = [f"resnet/block{i % 5}/unit_{i % 17}/weights_{i}/read" for i in range(50_000)]
     text = errors.suggest("resnet/block2/unit_12/weights_45997/raed", names)
     assert "'resnet/block2/unit_12/weights_45997/read'" in text
+
+
+def test_s12_an_error_takes_the_positional_arguments_of_tensorflow() -> None:
+    made = node_def("x", "Neg")
+    error = errors.OutOfRangeError(made, None, "end of input")
+    assert (str(error), error.message, error.args) == ("end of input",) * 2 + (("end of input",),)
+    assert (error.node_def, error.op) == (made, None)
+    assert pickle.loads(pickle.dumps(error)).message == "end of input"
+
+
+@pytest.mark.parametrize("arguments", [("a", "b"), (None, None, "c", "d")])
+def test_s12_other_numbers_of_positional_arguments_are_refused(arguments: tuple[str, ...]) -> None:
+    with pytest.raises(TypeError, match="takes message, or node_def, op and message"):
+        errors.InternalError(*arguments)
