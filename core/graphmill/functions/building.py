@@ -5,15 +5,18 @@ Each calls the method of the same name of the graph that is the default (`Graph.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from graphmill.errors import InvalidArgumentError
 from graphmill.graph.infer_graph import infer_graph
 from graphmill.ops import array
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
+    from graphmill.graph.builder import Graph
     from graphmill.graph.node import Node
     from graphmill.graph.scopes.device_scopes import DeviceSpec
     from graphmill.graph.tensor import Tensor
@@ -53,9 +56,31 @@ def convert_to_tensor(value: Any, dtype: DTypeLike | None = None, name: str = "C
     return graph.convert(value, dtype, name)
 
 
-def name_scope(name: str | None) -> AbstractContextManager[str]:
-    """Prefix the names of the nodes of a `with` block; see `Graph.name_scope`."""
-    return infer_graph().name_scope(name)
+def name_scope(
+    name: str | None, default_name: str | None = None, values: Iterable[Any] | None = None
+) -> AbstractContextManager[str]:
+    """Prefix the names of the nodes of a `with` block; see `Graph.name_scope`.
+
+    Args:
+        name: the name of the scope.
+        default_name: the name of the scope if `name` is None.
+        values: tensors; the scope is one of their graph, which becomes the default graph.
+
+    Raises:
+        InvalidArgumentError: there are `values`, but neither `name` nor `default_name`.
+    """
+    chosen = default_name if name is None else name
+    if values is None:
+        return infer_graph().name_scope(chosen)
+    if chosen is None:
+        raise InvalidArgumentError("name_scope with values needs name or default_name")
+    return _scope_of(infer_graph(*values), chosen)
+
+
+@contextmanager
+def _scope_of(graph: Graph, name: str | None) -> Iterator[str]:
+    with graph.as_default(), graph.name_scope(name) as scope:
+        yield scope
 
 
 def device(device_name_or_function: DeviceSpec) -> AbstractContextManager[None]:
@@ -87,9 +112,9 @@ def add_to_collections(names: str | Sequence[str], value: Any) -> None:
         add_to_collection(name, value)
 
 
-def get_collection(key: str) -> list[Any]:
+def get_collection(key: str, scope: str | None = None) -> list[Any]:
     """Return the values of a collection of the default graph; see `Graph.get_collection`."""
-    return infer_graph().get_collection(key)
+    return infer_graph().get_collection(key, scope)
 
 
 def _has_tensor(values: Sequence[Any]) -> bool:

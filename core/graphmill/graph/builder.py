@@ -11,6 +11,7 @@ Semantics: tf.Graph of tensorflow/python/framework/ops.py.
 from __future__ import annotations
 
 import os
+import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -330,15 +331,24 @@ class Graph(ShapedGraph):
         """Add a value to a collection: a tensor, a node, a number or bytes."""
         self.collections.setdefault(name, []).append(value)
 
-    def get_collection(self, name: str) -> list[Any]:
-        """Return the values of a collection; those of TensorFlow have TensorFlow's keys."""
+    def get_collection(self, name: str, scope: str | None = None) -> list[Any]:
+        """Return the values of a collection; those of TensorFlow have TensorFlow's keys.
+
+        Args:
+            name: the key of the collection.
+            scope: a regular expression; only values whose names begin with it are returned.
+        """
         own: dict[str, list[Any]] = {
             "variables": list(self.variables),
             "trainable_variables": [item for item in self.variables if item.trainable],
             "summaries": list(self.summaries),
             "queue_runners": list(self.queue_runners),
         }
-        return [*own.get(name, []), *self.collections.get(name, [])]
+        found = [*own.get(name, []), *self.collections.get(name, [])]
+        if scope is None:
+            return found
+        named = [item for item in found if hasattr(item, "name")]
+        return [item for item in named if re.match(scope, item.name)]
 
     def as_graph_def(self) -> proto.GraphDef:
         """Return the graph as a message, functions included."""

@@ -9,9 +9,10 @@ resource_variable_ops.py. The nodes have the names that TensorFlow gives them.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final
 
-from graphmill.deprecations import renamed_arguments
+from graphmill.deprecations import renamed_arguments, warn_renamed
 from graphmill.errors import InvalidArgumentError
 from graphmill.graph.default_session import session_for
 from graphmill.graph.dependencies import group
@@ -237,14 +238,37 @@ class Variable(Tensor):
         return f"<Variable {self.name!r} shape={shape} dtype={self.value_dtype.name}>"
 
 
-def global_variables(graph: Graph | None = None) -> list[Variable]:
-    """Return all variables of a graph, by default the default graph, in order of creation."""
-    return list((infer_graph() if graph is None else graph).variables)
+def global_variables(
+    scope: str | Graph | None = None, *, graph: Graph | None = None
+) -> list[Variable]:
+    """Return all variables of a graph in order of creation.
+
+    Args:
+        scope: a regular expression; only variables whose names begin with it are returned. A graph
+            is accepted with a warning for one version.
+        graph: the graph; by default the default graph.
+    """
+    if scope is not None and not isinstance(scope, str):
+        warn_renamed("the first argument, a graph, of global_variables", "graph")
+        return list(scope.variables)
+    variables = (infer_graph() if graph is None else graph).variables
+    return [item for item in variables if scope is None or re.match(scope, item.name)]
 
 
-def trainable_variables(graph: Graph | None = None) -> list[Variable]:
-    """Return the variables of a graph that optimizers update by default."""
-    return [variable for variable in global_variables(graph) if variable.trainable]
+def trainable_variables(
+    scope: str | Graph | None = None, *, graph: Graph | None = None
+) -> list[Variable]:
+    """Return the variables of a graph that optimizers update by default.
+
+    Args:
+        scope: a regular expression; only variables whose names begin with it are returned. A graph
+            is accepted with a warning for one version.
+        graph: the graph; by default the default graph.
+    """
+    if scope is not None and not isinstance(scope, str):
+        warn_renamed("the first argument, a graph, of trainable_variables", "graph")
+        scope, graph = None, scope
+    return [item for item in global_variables(scope, graph=graph) if item.trainable]
 
 
 @renamed_arguments(variables="var_list")

@@ -105,7 +105,7 @@ class Optimizer:
         Raises:
             InvalidArgumentError: the graph has no trainable variables, or `var_list` is empty.
         """
-        chosen = trainable_variables(loss.graph) if var_list is None else list(var_list)
+        chosen = trainable_variables(graph=loss.graph) if var_list is None else list(var_list)
         if not chosen:
             raise InvalidArgumentError(
                 f"No variables to optimize: the graph has no trainable ones. {VARIABLES_ADVICE}"

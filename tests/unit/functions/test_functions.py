@@ -140,3 +140,14 @@ def test_equal_seeds_give_equal_numbers() -> None:
 
     np.testing.assert_array_equal(numbers(1), numbers(1))
     assert (numbers(1) != numbers(2)).any()
+
+
+def test_name_scope_takes_a_default_name_and_the_graph_of_values() -> None:
+    graph = graphmill.Graph()
+    x = graph.placeholder("float32", [], name="x")
+    with F.name_scope(None, "layer", [x, 1.0]) as scope:
+        assert (scope, F.constant(1.0).name) == ("layer/", "layer/Const:0")
+    with graph.as_default(), F.name_scope("own", "layer") as scope:
+        assert scope == "own/"
+    with pytest.raises(errors.InvalidArgumentError, match="needs name or default_name"):
+        F.name_scope(None, values=[x])

@@ -110,3 +110,27 @@ def test_frozen_graph_returns_the_value_of_a_variable() -> None:
         frozen = freeze(session, {"x": x}, {"v": v, "y": y})
     with graphmill.Session(graph=graphmill.Graph.from_graph_def(frozen.graph_def)) as session:
         assert session.run([f"{v.op.name}:0", y.name], {"x:0": 3.0}) == [2.0, 6.0]
+
+
+def test_variables_are_selected_by_scope() -> None:
+    graph = graphmill.Graph()
+    with graph.as_default():
+        with graph.name_scope("a"):
+            w = graphmill.Variable(1.0, name="w")
+            step = graphmill.Variable(0, name="step", trainable=False)
+        graphmill.Variable(1.0, name="b/a")
+        assert graphmill.global_variables("a/") == [w, step]
+        assert graphmill.trainable_variables(scope="a/") == [w]
+        assert functions.get_collection("variables", "a/w") == [w]
+        graph.add_to_collection("variables", 3)
+        assert functions.get_collection("variables", scope="a/w") == [w]
+
+
+def test_graph_as_first_argument_of_variable_functions_warns() -> None:
+    graph = graphmill.Graph()
+    with graph.as_default():
+        v = graphmill.Variable(1.0, name="v")
+    for function in (graphmill.global_variables, graphmill.trainable_variables):
+        with pytest.warns(DeprecationWarning, match=f"of {function.__name__} is now 'graph'"):
+            assert function(graph) == [v]
+        assert function(graph=graph) == [v]
