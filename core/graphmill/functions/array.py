@@ -142,7 +142,7 @@ def split(
 def gather(
     params: TensorLike,
     indices: TensorLike,
-    axis: TensorLike = 0,
+    axis: TensorLike | None = None,
     batch_dims: int = 0,
     name: str | None = None,
 ) -> Tensor:
@@ -151,10 +151,11 @@ def gather(
     Args:
         params: the tensor.
         indices: integers of any shape, which replaces the axis in the result.
-        axis: the axis.
+        axis: the axis, by default the first one after the batch axes.
         batch_dims: the number of leading axes that `params` and `indices` have in common.
         name: name of the node.
     """
+    axis = batch_dims if axis is None else axis
     return array.gather_v2(params, indices, axis, batch_dims=batch_dims, name=name)
 
 
@@ -163,7 +164,7 @@ def one_hot(
     depth: TensorLike,
     on_value: TensorLike | None = None,
     off_value: TensorLike | None = None,
-    axis: int = -1,
+    axis: int | None = None,
     dtype: DTypeLike | None = None,
     name: str | None = None,
 ) -> Tensor:
@@ -173,7 +174,7 @@ def one_hot(
         indices: integers of any shape.
         depth: the size of the new axis.
         on_value, off_value: scalars, by default 1 and 0.
-        axis: position of the new axis.
+        axis: position of the new axis, by default the last one.
         dtype: the element type, by default that of the values, else float32.
         name: name of the node.
     """
@@ -185,7 +186,9 @@ def one_hot(
             dtype = convert_to_tensor(present).dtype.base_dtype
         on = graph.convert(1 if on_value is None else on_value, dtype, "on_value")
         off = graph.convert(0 if off_value is None else off_value, dtype, "off_value")
-        return array.one_hot(indices, depth, on, off, axis=axis, name=prefix)
+        return array.one_hot(
+            indices, depth, on, off, axis=-1 if axis is None else axis, name=prefix
+        )
 
 
 def pad(
@@ -231,19 +234,19 @@ def tile(
 def shape(
     input: TensorLike,  # noqa: A002 - TensorFlow's name
     name: str | None = None,
-    out_type: DTypeLike = "int32",
+    out_type: DTypeLike | None = None,
 ) -> Tensor:
-    """Return the shape of a tensor when it is run, as integers `[rank]`."""
-    return array.shape(input, out_type=out_type, name=name)
+    """Return the shape of a tensor when it is run, as integers `[rank]`, by default int32."""
+    return array.shape(input, out_type=out_type or "int32", name=name)
 
 
 def size(
     input: TensorLike,  # noqa: A002 - TensorFlow's name
     name: str | None = None,
-    out_type: DTypeLike = "int32",
+    out_type: DTypeLike | None = None,
 ) -> Tensor:
-    """Return the number of elements of a tensor, a scalar."""
-    return array.size(input, out_type=out_type, name=name)
+    """Return the number of elements of a tensor, a scalar, by default int32."""
+    return array.size(input, out_type=out_type or "int32", name=name)
 
 
 def zeros(shape: TensorLike, dtype: DTypeLike = "float32", name: str | None = None) -> Tensor:
@@ -331,7 +334,7 @@ def where_v2(
 
 
 def boolean_mask(
-    tensor: TensorLike, mask: TensorLike, name: str = "boolean_mask", axis: int = 0
+    tensor: TensorLike, mask: TensorLike, name: str = "boolean_mask", axis: int | None = None
 ) -> Tensor:
     """Return the slices of a tensor along an axis where a mask is true.
 
@@ -340,14 +343,14 @@ def boolean_mask(
         mask: bool, with the sizes of the axes of `tensor` that begin with `axis`; its rank must be
             known.
         name: name of the scope.
-        axis: the first axis of the mask.
+        axis: the first axis of the mask, by default 0.
 
     Raises:
         InvalidArgumentError: the rank of the mask is unknown or 0.
     """
     with scope(name, "boolean_mask", tensor, mask):
         tensor, mask = convert_to_tensor(tensor), convert_to_tensor(mask, "bool")
-        rank = mask.shape.rank
+        axis, rank = axis or 0, mask.shape.rank
         if not rank:
             raise InvalidArgumentError(
                 f"the rank of the mask must be known and at least 1, its shape is {mask.shape}"

@@ -88,7 +88,10 @@ def range(  # noqa: A001 - TensorFlow's name
 
 
 def reduce_sum(
-    input_tensor: TensorLike, axis: Axes = None, keepdims: bool = False, name: str | None = None
+    input_tensor: TensorLike,
+    axis: Axes = None,
+    keepdims: bool | None = None,
+    name: str | None = None,
 ) -> Tensor:
     """Add the elements along axes, by default along all.
 
@@ -102,49 +105,70 @@ def reduce_sum(
 
 
 def reduce_mean(
-    input_tensor: TensorLike, axis: Axes = None, keepdims: bool = False, name: str | None = None
+    input_tensor: TensorLike,
+    axis: Axes = None,
+    keepdims: bool | None = None,
+    name: str | None = None,
 ) -> Tensor:
     """Return the mean along axes; arguments as for `reduce_sum`."""
     return _reduce(math.mean, input_tensor, axis, keepdims, name, "Mean")
 
 
 def reduce_max(
-    input_tensor: TensorLike, axis: Axes = None, keepdims: bool = False, name: str | None = None
+    input_tensor: TensorLike,
+    axis: Axes = None,
+    keepdims: bool | None = None,
+    name: str | None = None,
 ) -> Tensor:
     """Return the largest element along axes; arguments as for `reduce_sum`."""
     return _reduce(math.max, input_tensor, axis, keepdims, name, "Max")
 
 
 def reduce_min(
-    input_tensor: TensorLike, axis: Axes = None, keepdims: bool = False, name: str | None = None
+    input_tensor: TensorLike,
+    axis: Axes = None,
+    keepdims: bool | None = None,
+    name: str | None = None,
 ) -> Tensor:
     """Return the smallest element along axes; arguments as for `reduce_sum`."""
     return _reduce(math.min, input_tensor, axis, keepdims, name, "Min")
 
 
 def reduce_prod(
-    input_tensor: TensorLike, axis: Axes = None, keepdims: bool = False, name: str | None = None
+    input_tensor: TensorLike,
+    axis: Axes = None,
+    keepdims: bool | None = None,
+    name: str | None = None,
 ) -> Tensor:
     """Multiply the elements along axes; arguments as for `reduce_sum`."""
     return _reduce(math.prod, input_tensor, axis, keepdims, name, "Prod")
 
 
 def reduce_all(
-    input_tensor: TensorLike, axis: Axes = None, keepdims: bool = False, name: str | None = None
+    input_tensor: TensorLike,
+    axis: Axes = None,
+    keepdims: bool | None = None,
+    name: str | None = None,
 ) -> Tensor:
     """Return whether all elements along axes are true; arguments as for `reduce_sum`."""
     return _reduce(math.all, input_tensor, axis, keepdims, name, "All")
 
 
 def reduce_any(
-    input_tensor: TensorLike, axis: Axes = None, keepdims: bool = False, name: str | None = None
+    input_tensor: TensorLike,
+    axis: Axes = None,
+    keepdims: bool | None = None,
+    name: str | None = None,
 ) -> Tensor:
     """Return whether an element along axes is true; arguments as for `reduce_sum`."""
     return _reduce(math.any, input_tensor, axis, keepdims, name, "Any")
 
 
 def reduce_logsumexp(
-    input_tensor: TensorLike, axis: Axes = None, keepdims: bool = False, name: str | None = None
+    input_tensor: TensorLike,
+    axis: Axes = None,
+    keepdims: bool | None = None,
+    name: str | None = None,
 ) -> Tensor:
     """Return `log(sum(exp(x)))` along axes without overflow; arguments as for `reduce_sum`."""
     with scope(name, "ReduceLogSumExp", input_tensor) as (_, prefix):
@@ -199,7 +223,7 @@ def cumsum(
 def count_nonzero(
     input_tensor: TensorLike,
     axis: Axes = None,
-    keepdims: bool = False,
+    keepdims: bool | None = None,
     dtype: DTypeLike = "int64",
     name: str | None = None,
 ) -> Tensor:
@@ -251,7 +275,7 @@ def norm(
     tensor: TensorLike,
     ord: str | float = "euclidean",  # noqa: A002 - TensorFlow's name
     axis: Axes = None,
-    keepdims: bool = False,
+    keepdims: bool | None = None,
     name: str | None = None,
 ) -> Tensor:
     """Return the norm of vectors: "euclidean" (also 2), 1, or `np.inf`.
@@ -280,19 +304,21 @@ def _reduce(
     op: Callable[..., Tensor],
     value: TensorLike,
     axis: Axes,
-    keepdims: bool,
+    keepdims: bool | None,
     name: str | None,
     default: str,
 ) -> Tensor:
     if axis is not None:
-        return op(value, shape_input(axis), keep_dims=keepdims, name=name)
+        return op(value, shape_input(axis), keep_dims=bool(keepdims), name=name)
     with scope(name, default, value) as (_, prefix):
         tensor = convert_to_tensor(value)
         rank = tensor.shape.rank
         if rank is not None:
-            return op(tensor, np.arange(rank, dtype=np.int32), keep_dims=keepdims, name=prefix)
+            return op(
+                tensor, np.arange(rank, dtype=np.int32), keep_dims=bool(keepdims), name=prefix
+            )
         every = math.range(0, array.rank(tensor), 1)
-        return op(tensor, every, keep_dims=keepdims, name=prefix)
+        return op(tensor, every, keep_dims=bool(keepdims), name=prefix)
 
 
 def _same_type(a: TensorLike, b: TensorLike) -> tuple[Tensor, Tensor]:

@@ -25,25 +25,27 @@ if TYPE_CHECKING:
     Sizes = int | Sequence[int]
 
 
-def softmax(logits: TensorLike, axis: int = -1, name: str | None = None) -> Tensor:
-    """Return `exp(logits) / sum(exp(logits))` along an axis of a tensor of rank at least 1."""
-    return _along_last_axis(nn.softmax, logits, axis, name, "Softmax")
+def softmax(logits: TensorLike, axis: int | None = None, name: str | None = None) -> Tensor:
+    """Return `exp(logits) / sum(exp(logits))` along an axis, by default the last one."""
+    return _along_last_axis(nn.softmax, logits, -1 if axis is None else axis, name, "Softmax")
 
 
-def log_softmax(logits: TensorLike, axis: int = -1, name: str | None = None) -> Tensor:
-    """Return the logarithm of the softmax along an axis of a tensor of rank at least 1."""
-    return _along_last_axis(nn.log_softmax, logits, axis, name, "LogSoftmax")
+def log_softmax(logits: TensorLike, axis: int | None = None, name: str | None = None) -> Tensor:
+    """Return the logarithm of the softmax along an axis, by default the last one."""
+    return _along_last_axis(
+        nn.log_softmax, logits, -1 if axis is None else axis, name, "LogSoftmax"
+    )
 
 
 def softmax_cross_entropy_with_logits(
-    *, labels: TensorLike, logits: TensorLike, axis: int = -1, name: str | None = None
+    *, labels: TensorLike, logits: TensorLike, axis: int | None = None, name: str | None = None
 ) -> Tensor:
     """Return the cross entropy of probabilities and logits, without a gradient for the labels.
 
     Args:
         labels: probabilities, with the shape and element type of `logits`.
         logits: unnormalized logarithms of probabilities.
-        axis: the axis of the classes.
+        axis: the axis of the classes, by default the last one.
         name: name of the scope.
 
     Returns:
@@ -55,13 +57,14 @@ def softmax_cross_entropy_with_logits(
 
 
 def softmax_cross_entropy_with_logits_v2(
-    labels: TensorLike, logits: TensorLike, axis: int = -1, name: str | None = None
+    labels: TensorLike, logits: TensorLike, axis: int | None = None, name: str | None = None
 ) -> Tensor:
     """Return the cross entropy as `softmax_cross_entropy_with_logits`, also with that gradient."""
     with scope(name, "softmax_cross_entropy_with_logits", labels, logits):
         logits = convert_to_tensor(logits)
         labels = cast(labels, logits.dtype)
         rank = logits.shape.rank
+        axis = -1 if axis is None else axis
         if axis != -1 and axis + 1 != rank:
             logits = transpose(logits, _to_last(axis, _known(rank, "softmax_cross_entropy")))
             labels = transpose(labels, _to_last(axis, _known(rank, "softmax_cross_entropy")))
@@ -231,10 +234,10 @@ def avg_pool(
 
 
 def bias_add(
-    value: TensorLike, bias: TensorLike, data_format: str = "NHWC", name: str | None = None
+    value: TensorLike, bias: TensorLike, data_format: str | None = None, name: str | None = None
 ) -> Tensor:
     """Add a vector along the axis of the channels."""
-    return nn.bias_add(value, bias, data_format=data_format, name=name)
+    return nn.bias_add(value, bias, data_format=data_format or "NHWC", name=name)
 
 
 def l2_normalize(

@@ -56,14 +56,14 @@ class FileWriter:
         graph: Graph | None = None,
         max_queue: int = 10,
         flush_secs: float = 120,
-        filename_suffix: str = "",
+        filename_suffix: str | None = None,
         *,
         host: Host | None = None,
     ) -> None:
         self._logdir = str(logdir)
         self._host = host
         self._tags: set[str] = set()
-        self._options = max_queue, round(flush_secs * 1000), filename_suffix
+        self._options = max_queue, round(flush_secs * 1000), filename_suffix or ""
         self._makers: dict[str, Callable[..., Any]] = {}
         self._sessions: list[Session] = []
         self._open()

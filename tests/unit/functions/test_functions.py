@@ -151,3 +151,42 @@ def test_name_scope_takes_a_default_name_and_the_graph_of_values() -> None:
         assert scope == "own/"
     with pytest.raises(errors.InvalidArgumentError, match="needs name or default_name"):
         F.name_scope(None, values=[x])
+
+
+@pytest.mark.parametrize(
+    ("build", "same"),
+    [
+        (lambda x: F.softmax(x, axis=None), F.softmax),
+        (lambda x: F.log_softmax(x, axis=None), lambda x: F.log_softmax(x, -1)),
+        (lambda x: F.reduce_sum(x, keepdims=None), F.reduce_sum),
+        (lambda x: F.reduce_logsumexp(x, 1, keepdims=None), lambda x: F.reduce_logsumexp(x, 1)),
+        (lambda x: F.count_nonzero(x, keepdims=None), F.count_nonzero),
+        (lambda x: F.norm(x, axis=1, keepdims=None), lambda x: F.norm(x, axis=1)),
+        (lambda x: F.one_hot([1], 3, axis=None), lambda x: F.one_hot([1], 3, axis=-1)),
+        (lambda x: F.shape(x, out_type=None), lambda x: F.shape(x, out_type="int32")),
+        (lambda x: F.size(x, out_type=None), lambda x: F.size(x, out_type="int32")),
+        (
+            lambda x: F.boolean_mask(x, [True, False], axis=None),
+            lambda x: F.boolean_mask(x, [True, False], axis=0),
+        ),
+        (lambda x: F.gather(x, [0], axis=None), lambda x: F.gather(x, [0], axis=0)),
+        (
+            lambda x: F.gather(x, [[2, 0], [0, 1]], batch_dims=1),
+            lambda x: F.gather(x, [[2, 0], [0, 1]], axis=1, batch_dims=1),
+        ),
+        (
+            lambda x: F.bias_add(x, [1.0, 2.0, 3.0], data_format=None),
+            lambda x: F.bias_add(x, [1.0, 2.0, 3.0], "NHWC"),
+        ),
+        (
+            lambda x: F.softmax_cross_entropy_with_logits_v2(x, x, axis=None),
+            lambda x: F.softmax_cross_entropy_with_logits_v2(x, x, -1),
+        ),
+    ],
+)
+def test_none_is_the_default_of_tensorflow(
+    build: Callable[[Any], Any], same: Callable[[Any], Any]
+) -> None:
+    value, expected = run(build, [2, 3]), run(same, [2, 3])
+    assert (value.dtype, value.shape) == (expected.dtype, expected.shape)
+    np.testing.assert_array_equal(value, expected)

@@ -29,7 +29,6 @@ def case(
     pred_fn_pairs: Mapping[Any, Callable[[], Any]] | Iterable[tuple[Any, Callable[[], Any]]],
     default: Callable[[], Any] | None = None,
     exclusive: bool = False,
-    *,
     strict: bool = False,
     name: str = "case",
 ) -> Any:

@@ -33,7 +33,6 @@ def while_loop(
     cond: Callable[..., Any],
     body: Callable[..., Any],
     loop_vars: Sequence[Any],
-    *,
     shape_invariants: Any = None,
     parallel_iterations: int = 10,
     back_prop: bool = True,
