@@ -4,6 +4,9 @@ Compilers trace kernels as functions of an array namespace. The modules of this 
 family of ops, the conditions that compiled code must check (it cannot raise, and some of its
 functions are wrong for unusual values), and the ops that may form a cluster alone. Compiler plugins
 find these declarations in `Host.lowerings`, like those of any other plugin.
+
+A module is imported when one of its ops is first compiled. `_ops` lists the ops of each module: a
+declaration that is not in this list has no effect. tools/make_kernel_index.py writes it.
 """
 
 from __future__ import annotations
