@@ -72,7 +72,7 @@ def test_only_summaries_are_merged() -> None:
         ops.math.neg(x)
         assert summary.merge_all() is None
         summary.scalar("x", x)
-    merged = summary.merge_all(graph)
+    merged = summary.merge_all(graph=graph)
     assert merged is not None
     assert values(merged, {x: 1.0})["x"].simple_value == 1.0
 
@@ -92,3 +92,28 @@ def test_two_summaries_of_one_tag_fail_when_they_are_merged() -> None:
         pytest.raises(InvalidArgumentError, match="x"),
     ):
         session.run(merged)
+
+
+def test_family_and_collections_are_those_of_tensorflow() -> None:
+    graph = graphmill.Graph()
+    with graph.as_default():
+        loss = summary.scalar("loss", graph.constant(1.0), family="a b")
+        own = summary.scalar("x", graph.constant(2.0), collections=["mine"])
+        both = summary.merge([loss, own], collections=["mine"], name="both")
+        assert graph.get_collection("mine") == [own, both]
+        assert summary.merge_all("absent") is summary.merge_all(scope="absent") is None
+        merged = summary.merge_all("mine", "x", name="m")
+    assert graph.summaries == [loss]
+    assert merged is not None
+    assert [loss.name, both.name, merged.name] == ["a_b/loss:0", "both/both:0", "m/m:0"]
+    assert list(values(loss)) == ["a_b/a_b/loss"]
+    assert list(values(merged)) == ["x"]
+
+
+def test_graph_as_first_argument_of_merge_all_warns() -> None:
+    graph = graphmill.Graph()
+    with graph.as_default():
+        summary.scalar("x", graph.constant(1.0))
+    with pytest.warns(DeprecationWarning, match="of merge_all is now 'graph'"):
+        merged = summary.merge_all(graph)
+    assert list(values(merged)) == ["x"]
