@@ -216,7 +216,7 @@ class MonitoredSession:
             try:
                 session = self._creator.create_session()
                 self._coordinator = Coordinator(())
-                start_queue_runners(session, self._coordinator, self.graph.queue_runners)
+                start_queue_runners(session, self._coordinator, runners=self.graph.queue_runners)
                 for hook in self._hooks:
                     _notify_of_session(hook, session, self._coordinator)
             except LOST_A_TASK as error:

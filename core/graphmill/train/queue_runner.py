@@ -6,12 +6,13 @@ Semantics: tensorflow/python/training/queue_runner_impl.py.
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from graphmill import proto
 from graphmill.deprecations import renamed_arguments
 from graphmill.errors import CancelledError, InvalidArgumentError, OpError, OutOfRangeError
 from graphmill.errors import error_class as _error_class
+from graphmill.graph.default_session import session_for
 from graphmill.ops import data_flow
 
 if TYPE_CHECKING:
@@ -197,21 +198,26 @@ def queue_runners_of(meta_graph: Any) -> list[QueueRunner]:
 
 
 def start_queue_runners(
-    sess: Session,
+    sess: Session | None = None,
     coord: Coordinator | None = None,
-    runners: Iterable[QueueRunner] | None = None,
     daemon: bool = True,
     start: bool = True,
+    *,
+    runners: Iterable[QueueRunner] | None = None,
 ) -> list[threading.Thread]:
     """Start the threads of queue runners, and return them.
 
     Args:
-        sess: the session.
+        sess: the session; by default the default session.
         coord: the coordinator of the threads.
-        runners: the runners; by default those of the session's graph (`Graph.queue_runners`).
         daemon: whether the threads do not keep the process alive.
         start: whether to start them.
+        runners: the runners; by default those of the session's graph (`Graph.queue_runners`).
+
+    Raises:
+        FailedPreconditionError: `sess` is None and there is no default session.
     """
+    sess = cast("Session", session_for(sess, "start_queue_runners"))
     used = sess.graph.queue_runners if runners is None else runners
     return [
         thread

@@ -88,7 +88,7 @@ def test_failure_in_a_queue_runner_is_reported_by_join() -> None:
     with no_leaked_threads(), graphmill.Session(graph=graph) as session:
         session.run(init)
         coordinator = train.Coordinator()
-        threads = train.start_queue_runners(session, coordinator)
+        threads = train.start_queue_runners(coord=coordinator)
         coordinator.wait_for_stop()
         with pytest.raises(errors.InvalidArgumentError, match="assertion failed"):
             coordinator.join(threads)

@@ -48,7 +48,7 @@ def queue_runners_running(model: RunnableModel, *, is_on: bool) -> Iterator[None
         init = meta_graph.collection_def[_LOCAL_INIT].node_list.value
         model.session.run([], targets=list(init))
     coordinator = Coordinator()
-    start_queue_runners(model.session, coordinator, runners)
+    start_queue_runners(model.session, coordinator, runners=runners)
     try:
         yield
     finally:
