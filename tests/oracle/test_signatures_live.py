@@ -1,0 +1,94 @@
+"""Functions with a name of TensorFlow have its positional arguments, in its order.
+
+Arguments of ours alone come last or are given by keyword. Some of TensorFlow's arguments are
+missing here; `LEFT_OUT` says which of these move the arguments after them.
+"""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+import graphmill
+from graphmill import data, functions, initializers, losses, summary, train
+
+pytestmark = pytest.mark.oracle
+tf = pytest.importorskip("tensorflow")
+
+LEFT_OUT = {
+    "ExponentialMovingAverage": "zero_debias: it is for averages of tensors, which are not offered",
+    "FileWriter": "graph_def: deprecated",
+    "FtrlOptimizer": "accum_name, linear_name: they only name slots",
+    "Iterator": "made by functions of datasets; users do not call its constructor",
+    "Optimizer": "update rules are ops here, so subclasses of TensorFlow's class do not apply",
+    "Saver": "reshape, sharded: not offered",
+    "Scaffold": "ready_op: not offered, a session checks the variables of the graph",
+    "SummarySaverHook": "scaffold: not offered, pass summary_op",
+    "argmax": "dimension: deprecated",
+    "argmin": "dimension: deprecated",
+    "cond": "strict is by keyword; the order is that of TensorFlow 2",
+    "conv2d": "use_cudnn_on_gpu: it has no effect here",
+    "embedding_lookup": "partition_strategy: partitioned parameters are not offered",
+    "eye": "batch_shape: not offered",
+    "export_meta_graph": "meta_info_def, graph_def: not offered",
+    "gather": "validate_indices: deprecated",
+    "matmul": "a_is_sparse, b_is_sparse: not offered",
+    "moments": "keep_dims: deprecated",
+    "top_k": "index_type: not offered",
+}
+"""Which arguments are missing before others and why, by name of the function or class."""
+
+
+def pairs():
+    """Yield the name, our function or class, and that of TensorFlow with the same name."""
+    v1 = tf.compat.v1
+    for ours, theirs in (
+        (graphmill, [v1]),
+        (functions, [v1, v1.nn, v1.math, v1.random, v1.strings]),
+        (train, [v1.train]),
+        (losses, [v1.losses]),
+        (initializers, [v1.initializers]),
+        (summary, [v1.summary]),
+        (data, [v1.data]),
+    ):
+        for name in ours.__all__:
+            home = next((module for module in theirs if hasattr(module, name)), None)
+            if home is not None and callable(getattr(ours, name)):
+                yield name, getattr(ours, name), getattr(home, name)
+
+
+def positional(function):
+    """Return the names of positional arguments; None for `*args` or without a signature."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except ValueError:
+        return None
+    if any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters):
+        return None
+    return [item.name for item in parameters if item.kind is item.POSITIONAL_OR_KEYWORD]
+
+
+def same_order(ours, theirs):
+    """Return whether our arguments are the first ones of TensorFlow, and then only own ones."""
+    shared = [name for name in ours if name in theirs]
+    return ours[: len(shared)] == shared == theirs[: len(shared)]
+
+
+def test_positional_arguments_are_those_of_tensorflow():
+    compared, different = set(), set()
+    for name, ours, theirs in pairs():
+        own, expected = positional(ours), positional(theirs)
+        if own is not None and expected is not None:
+            compared.add(name)
+            if not same_order(own, expected):
+                different.add(name)
+    assert len(compared) > 150
+    assert different == set(LEFT_OUT)
+
+
+def test_same_order_finds_moved_and_inserted_arguments():
+    assert same_order(["a", "b", "own"], ["a", "b", "c"])
+    assert not same_order(["b", "a"], ["a", "b"])
+    assert not same_order(["own", "a"], ["a"])
+    assert not same_order(["a", "c"], ["a", "b", "c"])
