@@ -130,7 +130,9 @@ def test_one_value_in_a_large_shape_takes_no_memory() -> None:
 
 def test_a_shape_beyond_memory_is_a_typed_error() -> None:
     huge = message(dtypes.float64, (2**40, 2**20), double_val=[1, 2])
-    with pytest.raises(ResourceExhaustedError, match="repeats its last value, which exceeds the memory budget"):
+    with pytest.raises(
+        ResourceExhaustedError, match="repeats its last value, which exceeds the memory budget"
+    ):
         tensor_proto_to_numpy(huge)
 
 
