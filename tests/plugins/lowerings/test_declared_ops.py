@@ -18,15 +18,14 @@ from graphmill_plugins.lowerings._ops import OPS
 
 REFUSED = """
     ApplyProximalAdagrad BatchMatrixBandPart BatchMatrixSolveLs Bincount BlockLSTM BlockLSTMGrad
-    BlockLSTMGradV2 BlockLSTMV2 CheckNumerics CheckNumericsV2 CropAndResize
-    CropAndResizeGradBoxes CropAndResizeGradImage DataFormatDimMap DenseBincount Div
-    DynamicStitch FloorDiv FloorMod Gather GatherNd GatherV2 HistogramFixedWidth
-    InvertPermutation MatrixBandPart MatrixSolveLs MaxPoolGradWithArgmax Mod
-    ParallelDynamicStitch Pow QuantizeAndDequantizeV2 QuantizeAndDequantizeV3
-    QuantizeAndDequantizeV4 ResourceApplyProximalAdagrad ResourceSparseApplyFtrl
-    ResourceSparseApplyFtrlV2 ResourceSparseApplyProximalAdagrad ReverseSequence ScatterNd
-    ScatterNdNonAliasingAdd SegmentMax SegmentMaxV2 SegmentMean SegmentMin SegmentMinV2
-    SegmentProd SegmentProdV2 SegmentSum SegmentSumV2 SparseApplyFtrl SparseApplyFtrlV2
+    BlockLSTMGradV2 BlockLSTMV2 CheckNumerics CheckNumericsV2 CropAndResize CropAndResizeGradBoxes
+    CropAndResizeGradImage DataFormatDimMap DenseBincount Div DynamicStitch FloorDiv FloorMod Gather
+    GatherNd GatherV2 HistogramFixedWidth InvertPermutation MatrixBandPart MatrixSolveLs
+    MaxPoolGradWithArgmax Mod ParallelDynamicStitch Pow QuantizeAndDequantizeV2
+    QuantizeAndDequantizeV3 QuantizeAndDequantizeV4 ResourceApplyProximalAdagrad
+    ResourceSparseApplyFtrl ResourceSparseApplyFtrlV2 ResourceSparseApplyProximalAdagrad
+    ReverseSequence ScatterNd ScatterNdNonAliasingAdd SegmentMax SegmentMaxV2 SegmentMean SegmentMin
+    SegmentMinV2 SegmentProd SegmentProdV2 SegmentSum SegmentSumV2 SparseApplyFtrl SparseApplyFtrlV2
     SparseApplyProximalAdagrad SparseSegmentMeanGrad SparseSegmentMeanWithNumSegments
     SparseSegmentSqrtNGrad SparseSegmentSqrtNWithNumSegments SparseSegmentSumGrad
     SparseSegmentSumWithNumSegments SparseSoftmaxCrossEntropyWithLogits SparseTensorDenseMatMul
@@ -43,8 +42,8 @@ REFUSED_BY_RESULT = """
 UNUSUAL = """
     AdjustHue Betainc CropAndResize CropAndResizeGradBoxes CropAndResizeGradImage
     FakeQuantWithMinMaxVars FakeQuantWithMinMaxVarsGradient FakeQuantWithMinMaxVarsPerChannel
-    FakeQuantWithMinMaxVarsPerChannelGradient Igamma IgammaGradA Igammac LowerBound Lu Polygamma
-    Pow QuantizeAndDequantizeV2 QuantizeAndDequantizeV3 QuantizeAndDequantizeV4 RandomGammaGrad
+    FakeQuantWithMinMaxVarsPerChannelGradient Igamma IgammaGradA Igammac LowerBound Lu Polygamma Pow
+    QuantizeAndDequantizeV2 QuantizeAndDequantizeV3 QuantizeAndDequantizeV4 RandomGammaGrad
     UpperBound Zeta
 """
 
@@ -54,34 +53,32 @@ UNUSUAL_BY_RESULT = """
 """
 
 STANDALONE = """
-    AdjustHue AdjustSaturation AudioSpectrogram AvgPool3D AvgPoolGrad BandedTriangularSolve
-    BatchFFT BatchFFT2D BatchFFT3D BatchIFFT BatchIFFT2D BatchIFFT3D BatchMatMul BatchMatMulV2
-    BatchMatMulV3 BatchToSpace BatchToSpaceND BesselI0 BesselI0e BesselI1 BesselI1e Bucketize
-    ClipByValue Conv2D Conv2DBackpropFilter Conv2DBackpropInput Conv3D Conv3DBackpropFilter
-    Conv3DBackpropFilterV2 Conv3DBackpropInput Conv3DBackpropInputV2 CropAndResize
-    CropAndResizeGradBoxes CropAndResizeGradImage Cumprod Cumsum DenseBincount DepthToSpace
-    DepthwiseConv2dNative DepthwiseConv2dNativeBackpropInput Dilation2D Dilation2DBackpropFilter
-    Dilation2DBackpropInput Einsum Elu EluGrad Erf Erfc Erfinv ExtractImagePatches FFT FFT2D
-    FFT3D FakeQuantWithMinMaxArgs FakeQuantWithMinMaxVars FakeQuantWithMinMaxVarsPerChannel
-    FusedBatchNormGradV3 HSVToRGB HistogramFixedWidth IFFT IFFT2D IFFT3D IRFFT IRFFT2D IRFFT3D
-    ImageProjectiveTransformV2 ImageProjectiveTransformV3 LRN LRNGrad LeakyRelu LeftShift
-    LogSoftmax LowerBound Lu MatMul MatrixBandPart MatrixTriangularSolve MaxPool3D MaxPoolGrad
-    MaxPoolWithArgmax Ndtri NextAfter Polygamma Qr RFFT RFFT2D RFFT3D RGBToHSV
-    RandomStandardNormal RandomUniform RandomUniformInt ResizeArea ResizeBicubic
-    ResizeBicubicGrad ResizeBilinear ResizeBilinearGrad ResizeNearestNeighbor
-    ResizeNearestNeighborGrad ResourceApplyAdaMax ResourceApplyAdadelta ResourceApplyAdagrad
-    ResourceApplyAdagradV2 ResourceApplyAdam ResourceApplyAdamWithAmsgrad
-    ResourceApplyCenteredRMSProp ResourceApplyFtrl ResourceApplyFtrlV2
-    ResourceApplyKerasMomentum ResourceApplyMomentum ResourceApplyRMSProp ReverseSequence
-    RightShift ScatterNd SelfAdjointEigV2 Selu Sigmoid SoftmaxCrossEntropyWithLogits
-    SpaceToBatch SpaceToBatchND SpaceToDepth SparseSegmentMeanGrad
-    SparseSegmentMeanWithNumSegments SparseSegmentSqrtNGrad SparseSegmentSqrtNWithNumSegments
-    SparseSegmentSumGrad SparseSegmentSumWithNumSegments SparseSoftmaxCrossEntropyWithLogits
-    SparseTensorDenseMatMul SqrtGrad StatelessRandomNormal StatelessRandomNormalV2
-    StatelessRandomUniform StatelessRandomUniformFullInt StatelessRandomUniformFullIntV2
-    StatelessRandomUniformInt StatelessRandomUniformIntV2 StatelessRandomUniformV2
-    StatelessTruncatedNormal StatelessTruncatedNormalV2 TensorScatterAdd TopK TopKV2
-    TridiagonalMatMul TridiagonalSolve TruncateDiv UnsortedSegmentMax UnsortedSegmentMin
+    AdjustHue AdjustSaturation AudioSpectrogram AvgPool3D AvgPoolGrad BandedTriangularSolve BatchFFT
+    BatchFFT2D BatchFFT3D BatchIFFT BatchIFFT2D BatchIFFT3D BatchMatMul BatchMatMulV2 BatchMatMulV3
+    BatchToSpace BatchToSpaceND BesselI0 BesselI0e BesselI1 BesselI1e Bucketize ClipByValue Conv2D
+    Conv2DBackpropFilter Conv2DBackpropInput Conv3D Conv3DBackpropFilter Conv3DBackpropFilterV2
+    Conv3DBackpropInput Conv3DBackpropInputV2 CropAndResize CropAndResizeGradBoxes
+    CropAndResizeGradImage Cumprod Cumsum DenseBincount DepthToSpace DepthwiseConv2dNative
+    DepthwiseConv2dNativeBackpropInput Dilation2D Dilation2DBackpropFilter Dilation2DBackpropInput
+    Einsum Elu EluGrad Erf Erfc Erfinv ExtractImagePatches FFT FFT2D FFT3D FakeQuantWithMinMaxArgs
+    FakeQuantWithMinMaxVars FakeQuantWithMinMaxVarsPerChannel FusedBatchNormGradV3 HSVToRGB
+    HistogramFixedWidth IFFT IFFT2D IFFT3D IRFFT IRFFT2D IRFFT3D ImageProjectiveTransformV2
+    ImageProjectiveTransformV3 LRN LRNGrad LeakyRelu LeftShift LogSoftmax LowerBound Lu MatMul
+    MatrixBandPart MatrixTriangularSolve MaxPool3D MaxPoolGrad MaxPoolWithArgmax Ndtri NextAfter
+    Polygamma Qr RFFT RFFT2D RFFT3D RGBToHSV RandomStandardNormal RandomUniform RandomUniformInt
+    ResizeArea ResizeBicubic ResizeBicubicGrad ResizeBilinear ResizeBilinearGrad
+    ResizeNearestNeighbor ResizeNearestNeighborGrad ResourceApplyAdaMax ResourceApplyAdadelta
+    ResourceApplyAdagrad ResourceApplyAdagradV2 ResourceApplyAdam ResourceApplyAdamWithAmsgrad
+    ResourceApplyCenteredRMSProp ResourceApplyFtrl ResourceApplyFtrlV2 ResourceApplyKerasMomentum
+    ResourceApplyMomentum ResourceApplyRMSProp ReverseSequence RightShift ScatterNd SelfAdjointEigV2
+    Selu Sigmoid SoftmaxCrossEntropyWithLogits SpaceToBatch SpaceToBatchND SpaceToDepth
+    SparseSegmentMeanGrad SparseSegmentMeanWithNumSegments SparseSegmentSqrtNGrad
+    SparseSegmentSqrtNWithNumSegments SparseSegmentSumGrad SparseSegmentSumWithNumSegments
+    SparseSoftmaxCrossEntropyWithLogits SparseTensorDenseMatMul SqrtGrad StatelessRandomNormal
+    StatelessRandomNormalV2 StatelessRandomUniform StatelessRandomUniformFullInt
+    StatelessRandomUniformFullIntV2 StatelessRandomUniformInt StatelessRandomUniformIntV2
+    StatelessRandomUniformV2 StatelessTruncatedNormal StatelessTruncatedNormalV2 TensorScatterAdd
+    TopK TopKV2 TridiagonalMatMul TridiagonalSolve TruncateDiv UnsortedSegmentMax UnsortedSegmentMin
     UnsortedSegmentProd UnsortedSegmentSum UpperBound Xlogy Zeta
 """
 

@@ -32,29 +32,27 @@ _NONE: Final = ""
 _TABLE: Final[dict[str, str]] = {
     # TensorFlow declares these as stateful, to prevent pruning or merging; they have no effects.
     _NONE: """
-        Assert BipartiteMatch Case CheckNumerics CheckNumericsV2
-        DatasetToSingleElement DeepCopy DeviceIndex Empty
-        GraphDefVersion GroupByReducerDataset ExperimentalGroupByReducerDataset GuaranteeConst If
-        ListDataset RangeDataset Recv ReduceDataset RequiresOlderGraphVersion RiscWhile Send
-        SparseTensorSliceDataset StatefulPartitionedCall StatelessRandomGetAlg TensorDataset
-        TensorSliceDataset While XlaDequantize XlaIf XlaWhile _Arg _DeviceArg _DeviceRetval
-        _HostRecv _HostSend _If _ParallelConcatStart _Recv _Retval _Send _While
+        Assert BipartiteMatch Case CheckNumerics CheckNumericsV2 DatasetToSingleElement DeepCopy
+        DeviceIndex Empty ExperimentalGroupByReducerDataset GraphDefVersion GroupByReducerDataset
+        GuaranteeConst If ListDataset RangeDataset Recv ReduceDataset RequiresOlderGraphVersion
+        RiscWhile Send SparseTensorSliceDataset StatefulPartitionedCall StatelessRandomGetAlg
+        TensorDataset TensorSliceDataset While XlaDequantize XlaIf XlaWhile _Arg _DeviceArg
+        _DeviceRetval _HostRecv _HostSend _If _ParallelConcatStart _Recv _Retval _Send _While
     """,
     "fs.read": """
         CSVDataset CSVDatasetV2 DecodeProtoV2 EncodeProto ExperimentalCSVDataset
         ExperimentalLMDBDataset ExperimentalMatchingFilesDataset FixedLengthRecordDataset
         FixedLengthRecordDatasetV2 GenerateVocabRemapping ImmutableConst LMDBDataset
-        ListSnapshotChunksDataset LoadAndRemapMatrix LoadDataset MatchingFiles
-        MatchingFilesDataset ReadFile Restore RestoreSlice RestoreV2 SequenceFileDataset
-        SnapshotChunkDataset SnapshotDatasetReader SnapshotNestedDatasetReader
-        TFRecordDataset TFRecordDatasetV2 TextLineDataset
+        ListSnapshotChunksDataset LoadAndRemapMatrix LoadDataset MatchingFiles MatchingFilesDataset
+        ReadFile Restore RestoreSlice RestoreV2 SequenceFileDataset SnapshotChunkDataset
+        SnapshotDatasetReader SnapshotNestedDatasetReader TFRecordDataset TFRecordDatasetV2
+        TextLineDataset
     """,
     "fs.read state": """
         FixedLengthRecordReader FixedLengthRecordReaderV2 InitializeTRTResource
         InitializeTableFromTextFile InitializeTableFromTextFileV2 LMDBReader ReaderRead
-        ReaderReadUpTo ReaderReadUpToV2 ReaderReadV2 TFRecordReader TFRecordReaderV2
-        TextLineReader TextLineReaderV2
-        WholeFileReader WholeFileReaderV2
+        ReaderReadUpTo ReaderReadUpToV2 ReaderReadV2 TFRecordReader TFRecordReaderV2 TextLineReader
+        TextLineReaderV2 WholeFileReader WholeFileReaderV2
     """,
     "fs.read rng": "FixedUnigramCandidateSampler RecordInput SkipGramGenerateCandidates Skipgram",
     "fs.write": """
@@ -99,13 +97,12 @@ _TABLE: Final[dict[str, str]] = {
         CollectiveBcastRecvV2 CollectiveBcastSend CollectiveBcastSendV2 CollectiveGather
         CollectiveGatherV2 CollectiveReduce CollectiveReduceScatterV2 CollectiveReduceV2
         CollectiveReduceV3 DTensorAllGather DTensorAllReduce DTensorAllScatter DTensorAllToAll
-        DTensorReduceScatter DataServiceDataset DataServiceDatasetV2
-        FileSystemSetConfiguration GcsConfigureBlockCache
-        GcsConfigureCredentials GenerateBigQueryReaderPartitions IgniteDataset KafkaDataset
-        KinesisDataset MPIAllgather MPIAllreduce MPIInit MPILocalRank MPIRank MPISize NcclAllReduce
-        NcclBroadcast NcclReduce RegisterDataset RegisterDatasetV2 RemoteCall
-        RemoteFusedGraphExecute Rpc TryRpc _NcclBroadcastRecv _NcclBroadcastSend _NcclReduceRecv
-        _NcclReduceSend
+        DTensorReduceScatter DataServiceDataset DataServiceDatasetV2 FileSystemSetConfiguration
+        GcsConfigureBlockCache GcsConfigureCredentials GenerateBigQueryReaderPartitions
+        IgniteDataset KafkaDataset KinesisDataset MPIAllgather MPIAllreduce MPIInit MPILocalRank
+        MPIRank MPISize NcclAllReduce NcclBroadcast NcclReduce RegisterDataset RegisterDatasetV2
+        RemoteCall RemoteFusedGraphExecute Rpc TryRpc _NcclBroadcastRecv _NcclBroadcastSend
+        _NcclReduceRecv _NcclReduceSend
     """,
     "net state": """
         BigQueryReader BigtableClient BigtableLookupDataset BigtablePrefixKeyDataset
@@ -120,23 +117,21 @@ _TABLE: Final[dict[str, str]] = {
         _WaitForDistributedTPU
     """,
     "rng": """
-        AllCandidateSampler CudnnRNN CudnnRNNV2 CudnnRNNV3 ExperimentalRandomDataset
-        ExtractGlimpse ExtractGlimpseV2
-        FractionalAvgPool FractionalMaxPool LogUniformCandidateSampler
-        Multinomial NonDeterministicInts ParameterizedTruncatedNormal RandomCrop RandomDataset
-        RandomGamma RandomPoisson RandomPoissonV2 RandomShuffle RandomStandardNormal RandomUniform
+        AllCandidateSampler CudnnRNN CudnnRNNV2 CudnnRNNV3 ExperimentalRandomDataset ExtractGlimpse
+        ExtractGlimpseV2 FractionalAvgPool FractionalMaxPool LogUniformCandidateSampler Multinomial
+        NonDeterministicInts ParameterizedTruncatedNormal RandomCrop RandomDataset RandomGamma
+        RandomPoisson RandomPoissonV2 RandomShuffle RandomStandardNormal RandomUniform
         RandomUniformInt RiscRandomUniform SampleDistortedBoundingBox SampleDistortedBoundingBoxV2
         SamplingDataset SdcaOptimizer SdcaOptimizerV2 ShuffleAndRepeatDataset ShuffleDataset
-        StochasticHardRoutingFunction
-        ThreadUnsafeUnigramCandidateSampler TruncatedNormal UniformCandidateSampler
+        StochasticHardRoutingFunction ThreadUnsafeUnigramCandidateSampler TruncatedNormal
+        UniformCandidateSampler
     """,
     "rng state": """
         AnonymousRandomSeedGenerator AnonymousSeedGenerator Batch GlobalShuffleDataset
-        LearnedUnigramCandidateSampler NegTrain
-        RandomDatasetV2 RandomShuffleQueue RandomShuffleQueueV2 RngReadAndSkip RngSkip
-        ShuffleAndRepeatDatasetV2 ShuffleDatasetV2 ShuffleDatasetV3 StatefulRandomBinomial
-        StatefulStandardNormal StatefulStandardNormalV2 StatefulTruncatedNormal StatefulUniform
-        StatefulUniformFullInt StatefulUniformInt
+        LearnedUnigramCandidateSampler NegTrain RandomDatasetV2 RandomShuffleQueue
+        RandomShuffleQueueV2 RngReadAndSkip RngSkip ShuffleAndRepeatDatasetV2 ShuffleDatasetV2
+        ShuffleDatasetV3 StatefulRandomBinomial StatefulStandardNormal StatefulStandardNormalV2
+        StatefulTruncatedNormal StatefulUniform StatefulUniformFullInt StatefulUniformInt
     """,
 }
 

@@ -2,7 +2,7 @@
 
 `graphmill.ops.definition.effects` lists effects, `graphmill.ops.attrs.attr_width` lists int32
 attrs. An op that is not in any table has `DEFAULT_TRAITS` with the effects that its definition
-implies.
+implies. A name may be added anywhere in its list: tools/wrap_op_lists.py sorts and wraps the lists.
 
 Sources: control_flow_ops.cc, functional_ops.cc, state_ops.cc, resource_variable_ops.cc,
 training_ops.cc, array_ops.cc, math_ops.cc and random_ops.cc in tensorflow/core/ops.
@@ -112,22 +112,21 @@ _FLAGS: Final[Mapping[str, str]] = {
         Stack StackClose StackCloseV2 StackPop StackPopV2 StackPush StackPushV2 StackV2 TensorArray
         TensorArrayClose TensorArrayCloseV2 TensorArrayCloseV3 TensorArrayConcat TensorArrayConcatV2
         TensorArrayConcatV3 TensorArrayGather TensorArrayGatherV2 TensorArrayGatherV3
-        TensorArrayGrad TensorArrayGradV2 TensorArrayGradV3 TensorArrayGradWithShape
-        TensorArrayPack TensorArrayRead TensorArrayReadV2 TensorArrayReadV3 TensorArrayScatter
-        TensorArrayScatterV2 TensorArrayScatterV3 TensorArraySize TensorArraySizeV2
-        TensorArraySizeV3 TensorArraySplit TensorArraySplitV2 TensorArraySplitV3 TensorArrayUnpack
-        TensorArrayV2 TensorArrayV3 TensorArrayWrite TensorArrayWriteV2 TensorArrayWriteV3
+        TensorArrayGrad TensorArrayGradV2 TensorArrayGradV3 TensorArrayGradWithShape TensorArrayPack
+        TensorArrayRead TensorArrayReadV2 TensorArrayReadV3 TensorArrayScatter TensorArrayScatterV2
+        TensorArrayScatterV3 TensorArraySize TensorArraySizeV2 TensorArraySizeV3 TensorArraySplit
+        TensorArraySplitV2 TensorArraySplitV3 TensorArrayUnpack TensorArrayV2 TensorArrayV3
+        TensorArrayWrite TensorArrayWriteV2 TensorArrayWriteV3
     """,
     "reshapes": "ExpandDims Reshape Squeeze",
     "validates": "CheckNumerics CheckNumericsV2 EnsureShape",
     "elementwise": """
-        Abs Acos Acosh Add AddV2 Asin Asinh Atan Atan2 Atanh Cast Ceil ClipByValue Cos Cosh
-        Digamma Div DivNoNan Elu Equal Erf Erfc Exp Expm1 Floor FloorDiv FloorMod Greater
-        GreaterEqual Inv IsFinite IsInf IsNan LeakyRelu Less LessEqual Lgamma Log Log1p LogicalAnd
-        LogicalNot LogicalOr Maximum Minimum Mod Mul MulNoNan Neg NotEqual OnesLike Pow RealDiv
-        Reciprocal Relu Relu6 Rint Round Rsqrt Selu SelectV2 Sigmoid Sign Sin Sinh Softplus
-        Softsign Sqrt Square SquaredDifference Sub Tan Tanh TruncateDiv TruncateMod Xdivy Xlog1py
-        Xlogy ZerosLike
+        Abs Acos Acosh Add AddV2 Asin Asinh Atan Atan2 Atanh Cast Ceil ClipByValue Cos Cosh Digamma
+        Div DivNoNan Elu Equal Erf Erfc Exp Expm1 Floor FloorDiv FloorMod Greater GreaterEqual Inv
+        IsFinite IsInf IsNan LeakyRelu Less LessEqual Lgamma Log Log1p LogicalAnd LogicalNot
+        LogicalOr Maximum Minimum Mod Mul MulNoNan Neg NotEqual OnesLike Pow RealDiv Reciprocal Relu
+        Relu6 Rint Round Rsqrt SelectV2 Selu Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Square
+        SquaredDifference Sub Tan Tanh TruncateDiv TruncateMod Xdivy Xlog1py Xlogy ZerosLike
     """,
     "shape_only": "Rank Shape ShapeN Size",
     "asserts": "Assert CheckNumerics CheckNumericsV2 EnsureShape",
@@ -147,36 +146,34 @@ _HALF_TYPES: Final[Mapping[HalfPrecision, str]] = {
         DepthwiseConv2dNativeBackpropFilter DepthwiseConv2dNativeBackpropInput Einsum MatMul
     """,
     HalfPrecision.INFER: """
-        Add AddN AddV2 AvgPool AvgPool3D AvgPool3DGrad AvgPoolGrad BiasAdd BiasAddGrad
-        BiasAddV1 Elu EluGrad Erf Erfc FloorDiv FusedBatchNormGradV2 FusedBatchNormGradV3
-        FusedBatchNormV2 FusedBatchNormV3 Inv LeakyRelu LeakyReluGrad Log Log1p LogSoftmax
-        Mul Prod RealDiv Reciprocal Selu SeluGrad Sigmoid SigmoidGrad Softmax Softplus
-        SoftplusGrad Softsign SoftsignGrad Sqrt Sub Tanh TanhGrad _FusedBatchNormEx
+        Add AddN AddV2 AvgPool AvgPool3D AvgPool3DGrad AvgPoolGrad BiasAdd BiasAddGrad BiasAddV1 Elu
+        EluGrad Erf Erfc FloorDiv FusedBatchNormGradV2 FusedBatchNormGradV3 FusedBatchNormV2
+        FusedBatchNormV3 Inv LeakyRelu LeakyReluGrad Log Log1p LogSoftmax Mul Prod RealDiv
+        Reciprocal Selu SeluGrad Sigmoid SigmoidGrad Softmax Softplus SoftplusGrad Softsign
+        SoftsignGrad Sqrt Sub Tanh TanhGrad _FusedBatchNormEx
     """,
     HalfPrecision.DENY: """
         Exp Expm1 L2Loss Pow SaveV2 SoftmaxCrossEntropyWithLogits
         SparseSoftmaxCrossEntropyWithLogits
     """,
     HalfPrecision.CLEAR: """
-        Abs ArgMax ArgMin BatchToSpace BatchToSpaceND BroadcastTo Ceil CheckNumerics
-        ClipByValue Concat ConcatV2 DepthToSpace DynamicPartition DynamicStitch EnsureShape
-        Enter Equal Exit ExpandDims Fill Floor Gather GatherNd GatherV2 Greater GreaterEqual
-        Identity IdentityN IsFinite IsInf IsNan Less LessEqual Max MaxPool MaxPool3D
-        MaxPool3DGrad MaxPoolGrad MaxPoolGradGrad MaxPoolGradGradV2 MaxPoolGradV2 MaxPoolV2
-        Maximum Merge Min Minimum MirrorPad MirrorPadGrad Neg NextIteration NotEqual
-        OnesLike Pack Pad PadV2 PreventGradient Rank Relu Relu6 Relu6Grad ReluGrad Reshape
-        ResizeNearestNeighbor ResizeNearestNeighborGrad Reverse ReverseSequence ReverseV2
-        Round Select SelectV2 Shape ShapeN Sign Slice Snapshot SpaceToBatch SpaceToBatchND
-        SpaceToDepth Split SplitV Squeeze StopGradient StridedSlice StridedSliceGrad Switch
-        Tile TopK TopKV2 Transpose Unpack Where ZerosLike
+        Abs ArgMax ArgMin BatchToSpace BatchToSpaceND BroadcastTo Ceil CheckNumerics ClipByValue
+        Concat ConcatV2 DepthToSpace DynamicPartition DynamicStitch EnsureShape Enter Equal Exit
+        ExpandDims Fill Floor Gather GatherNd GatherV2 Greater GreaterEqual Identity IdentityN
+        IsFinite IsInf IsNan Less LessEqual Max MaxPool MaxPool3D MaxPool3DGrad MaxPoolGrad
+        MaxPoolGradGrad MaxPoolGradGradV2 MaxPoolGradV2 MaxPoolV2 Maximum Merge Min Minimum
+        MirrorPad MirrorPadGrad Neg NextIteration NotEqual OnesLike Pack Pad PadV2 PreventGradient
+        Rank Relu Relu6 Relu6Grad ReluGrad Reshape ResizeNearestNeighbor ResizeNearestNeighborGrad
+        Reverse ReverseSequence ReverseV2 Round Select SelectV2 Shape ShapeN Sign Slice Snapshot
+        SpaceToBatch SpaceToBatchND SpaceToDepth Split SplitV Squeeze StopGradient StridedSlice
+        StridedSliceGrad Switch Tile TopK TopKV2 Transpose Unpack Where ZerosLike
     """,
 }
 _FLOAT16: Final[Mapping[HalfPrecision, str]] = {
     HalfPrecision.ALLOW: """
-        BlockLSTM BlockLSTMGrad BlockLSTMGradV2 BlockLSTMV2 Conv3DBackpropFilter
-        Conv3DBackpropInput CudnnRNN CudnnRNNBackprop CudnnRNNBackpropV2 CudnnRNNBackpropV3
-        CudnnRNNV2 CudnnRNNV3 FusedConv2DBiasActivation GRUBlockCell GRUBlockCellGrad
-        LSTMBlockCell LSTMBlockCellGrad
+        BlockLSTM BlockLSTMGrad BlockLSTMGradV2 BlockLSTMV2 Conv3DBackpropFilter Conv3DBackpropInput
+        CudnnRNN CudnnRNNBackprop CudnnRNNBackpropV2 CudnnRNNBackpropV3 CudnnRNNV2 CudnnRNNV3
+        FusedConv2DBiasActivation GRUBlockCell GRUBlockCellGrad LSTMBlockCell LSTMBlockCellGrad
     """,
     HalfPrecision.DENY: """
         Mean Sum
@@ -239,8 +236,8 @@ _ONE_VARIABLE: Final[tuple[tuple[str, str, tuple[bool, bool], str], ...]] = (
     (
         """
         ResourceScatterNdAdd ResourceScatterNdMax ResourceScatterNdMin ResourceScatterNdSub
-        ResourceScatterNdUpdate ScatterAdd ScatterDiv ScatterMax ScatterMin ScatterMul
-        ScatterNdAdd ScatterNdMax ScatterNdMin ScatterNdSub ScatterNdUpdate ScatterSub ScatterUpdate
+        ResourceScatterNdUpdate ScatterAdd ScatterDiv ScatterMax ScatterMin ScatterMul ScatterNdAdd
+        ScatterNdMax ScatterNdMin ScatterNdSub ScatterNdUpdate ScatterSub ScatterUpdate
         """,
         "ref",
         _UPDATE,

@@ -17,10 +17,9 @@ _OF_SHAPE = """
     NonDeterministicInts ParameterizedTruncatedNormal RandomStandardNormal RandomUniform
     RandomUniformInt StatefulStandardNormal StatefulStandardNormalV2 StatefulTruncatedNormal
     StatefulUniform StatefulUniformFullInt StatefulUniformInt StatelessRandomNormal
-    StatelessRandomNormalV2
-    StatelessRandomUniform StatelessRandomUniformFullInt StatelessRandomUniformFullIntV2
-    StatelessRandomUniformInt StatelessRandomUniformIntV2 StatelessRandomUniformV2
-    StatelessTruncatedNormal StatelessTruncatedNormalV2 TruncatedNormal
+    StatelessRandomNormalV2 StatelessRandomUniform StatelessRandomUniformFullInt
+    StatelessRandomUniformFullIntV2 StatelessRandomUniformInt StatelessRandomUniformIntV2
+    StatelessRandomUniformV2 StatelessTruncatedNormal StatelessTruncatedNormalV2 TruncatedNormal
 """
 
 
