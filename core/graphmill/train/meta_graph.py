@@ -17,7 +17,7 @@ from graphmill.graph.infer_graph import infer_graph
 from graphmill.graph.variable import Variable
 from graphmill.train.input_map import map_inputs
 from graphmill.train.queue_runner import queue_runners_of
-from graphmill.train.saver import Saver, meta_graph_of
+from graphmill.train.saver import Saver, meta_graph_of, serialized_message
 from graphmill.train.scoped_meta_graph import scoped_meta_graph
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def export_meta_graph(
     target = infer_graph() if graph is None else graph
     message = meta_graph_of(target) if saver is None else saver.export_meta_graph()
     if filename is not None:
-        files.write(files.as_path(filename), _serialized(message, as_text=as_text))
+        files.write(files.as_path(filename), serialized_message(message, as_text=as_text))
     return message
 
 
@@ -139,17 +139,8 @@ def write_graph(graph_or_graph_def: Any, logdir: Path, name: str, as_text: bool 
     is_graph = hasattr(graph_or_graph_def, "as_graph_def")
     message = graph_or_graph_def.as_graph_def() if is_graph else graph_or_graph_def
     path = files.join(files.as_path(logdir), name)
-    files.write(path, _serialized(message, as_text=as_text))
+    files.write(path, serialized_message(message, as_text=as_text))
     return path
-
-
-def _serialized(message: Any, *, as_text: bool) -> bytes:
-    if not as_text:
-        content: bytes = message.SerializeToString()
-        return content
-    from google.protobuf import text_format
-
-    return text_format.MessageToString(message).encode()
 
 
 def _as_message(source: Any) -> Any:

@@ -166,10 +166,20 @@ class Saver:
             version=self.write_version,
         )
 
-    def export_meta_graph(self) -> Any:
-        """Return the graph, its variables and the saver as a `MetaGraphDef` message."""
+    def export_meta_graph(self, filename: Path | None = None, *, as_text: bool = False) -> Any:
+        """Return the graph, its variables and the saver as a `MetaGraphDef` message.
+
+        Args:
+            filename: the file to write it to; None for none.
+            as_text: whether the file is text.
+
+        Raises:
+            OpError: the file cannot be written.
+        """
         message = meta_graph_of(self._graph)
         message.saver_def.CopyFrom(self.as_saver_def())
+        if filename is not None:
+            files.write(files.as_path(filename), serialized_message(message, as_text=as_text))
         return message
 
     def _note(self, path: str, latest_filename: str) -> None:
@@ -205,6 +215,16 @@ def get_checkpoint_state(checkpoint_dir: Path, latest_filename: str | None = Non
     del message.all_model_checkpoint_paths[:]
     message.all_model_checkpoint_paths.extend(paths)
     return message
+
+
+def serialized_message(message: Any, *, as_text: bool) -> bytes:
+    """Return the content of a file with a message."""
+    if not as_text:
+        content: bytes = message.SerializeToString()
+        return content
+    from google.protobuf import text_format
+
+    return text_format.MessageToString(message).encode()
 
 
 def meta_graph_of(graph: Any) -> Any:

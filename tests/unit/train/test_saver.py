@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from google.protobuf import text_format
 
 import graphmill
-from graphmill import errors, train
+from graphmill import errors, proto, train
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -65,6 +66,19 @@ def test_the_meta_graph_names_variables_and_saver(made: Any) -> None:
     assert message.saver_def.restore_op_name == "save/restore_all"
     assert message.saver_def.filename_tensor_name == "save/Const:0"
     assert len(message.collection_def["variables"].bytes_list.value) == 2
+
+
+@pytest.mark.parametrize("as_text", [False, True])
+def test_the_meta_graph_can_be_written_to_a_file(made: Any, tmp_path: Path, as_text: bool) -> None:
+    _, saver, *_ = made
+    message = saver.export_meta_graph(tmp_path / "m.meta", as_text=as_text)
+    content = (tmp_path / "m.meta").read_bytes()
+    stored = proto.MetaGraphDef()
+    if as_text:
+        text_format.Parse(content.decode(), stored)
+    else:
+        stored.ParseFromString(content)
+    assert stored == message
 
 
 def test_variables_are_restored_under_other_names(made: Any, tmp_path: Path) -> None:
