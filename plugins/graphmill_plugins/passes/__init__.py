@@ -1,7 +1,19 @@
-"""Graph passes: lowering, inlining, pruning, folding, merging, ordering of reads (clause P4).
+"""Graph passes: stripping, lowering, inlining, pruning, folding, merging, ordering (clause P4).
 
-Each runs once, in this order. `options.py` describes how to disable inlining, pruning, folding and
-the merging of common subexpressions.
+Whenever a graph is prepared, they run in this order, in which they are also registered below:
+
+1. `debug_stripper`, if the session's configuration requests it
+2. `lower_functional_ops`, in a graph for several tasks
+3. `function_inlining`
+4. `auto_mixed_precision`, if the session's configuration requests it
+5. `identity_pruning`
+6. `constant_folding`
+7. `common_subexpressions`
+8. `read_before_write`
+
+The first two belong to the phase `PRE_PLACEMENT`, the others to `POST_REWRITE_FOR_EXEC`. Bodies of
+functions are graphs of their own. `options.py` describes how to disable inlining, pruning, folding
+and the merging of common subexpressions.
 """
 
 from __future__ import annotations
@@ -22,18 +34,18 @@ def graphmill_register_passes(passes: PassRegistrar) -> None:
     """Register the passes."""
     home = __name__
     passes.add(
-        "lower_functional_ops",
-        f"{home}.lower_functional_ops:lower_functional_ops",
-        phase="PRE_PLACEMENT",
-        order=100,
-        applies=_has_several_tasks,
-    )
-    passes.add(
         "debug_stripper",
         f"{home}.debug_stripper:strip",
         phase="PRE_PLACEMENT",
         order=-100,
         applies=_strips_diagnoses,
+    )
+    passes.add(
+        "lower_functional_ops",
+        f"{home}.lower_functional_ops:lower_functional_ops",
+        phase="PRE_PLACEMENT",
+        order=100,
+        applies=_has_several_tasks,
     )
     # First, so that passes of other plugins in this phase see the inlined bodies.
     passes.add(

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 import graphmill
+import graphmill_plugins.passes
 from graphmill import ops
+from graphmill.plugin.pass_registry import PHASES
 from graphmill.testing.differential.pass_bisection import bisect, pass_names, without_passes
 from graphmill.testing.fakes.twin_ops import TwinOps, twin_name, with_twins
 from graphmill_plugins.passes import constant_folding
@@ -28,6 +33,18 @@ def lowered_ops(graph, fetches, feeds=(), config=None, host=None):
     for node in metadata.partition_graphs[0].node:
         counts[node.op] = counts.get(node.op, 0) + 1
     return counts
+
+
+def test_p4_passes_are_documented_and_registered_in_their_order() -> None:
+    plugin = graphmill_plugins.passes
+    scheduled = graphmill.Host([plugin], load_entry_points=False).passes.scheduled_in
+    order = [name for phase in PHASES for name, _ in scheduled(phase)]
+    assert re.findall(r"^\d\. `(\w+)`", plugin.__doc__ or "", re.MULTILINE) == order
+
+    registered: list[str] = []
+    recorder = SimpleNamespace(add=lambda name, *_, **__: registered.append(name))
+    plugin.graphmill_register_passes(recorder)
+    assert registered == order
 
 
 def test_p4_constants_are_folded() -> None:
