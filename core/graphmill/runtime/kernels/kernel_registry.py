@@ -482,10 +482,15 @@ def no_kernel_message(
         message += f" ({types})"
     reasons = [f"{source}: {reason}" for source, reason in rejected]
     if not reasons:
-        because = f", because {unsupported}" if unsupported else ""
+        if unsupported:
+            return (
+                f"{message}. None is registered, because {unsupported}; "
+                "a plugin may supply one (graphmill_register_kernels)"
+            )
         return (
-            f"{message}. None is registered{because}; "
-            "a plugin may supply one (graphmill_register_kernels)"
+            f"{message}. None is registered; a plugin may supply one (graphmill_register_kernels). "
+            "A kernel in a module that is imported on first use counts only if the module's list "
+            "of ops names this one"
         )
     return message + ". Registered: " + "; ".join(reasons)
 

@@ -108,10 +108,17 @@ def test_e11_an_op_without_any_kernel(registry: KernelRegistry) -> None:
         found(registry)
 
 
+def test_e11_the_error_names_a_list_of_ops_as_a_possible_cause(registry: KernelRegistry) -> None:
+    registry.add_module(__name__, ["Abs"], owner=MINE)  # "Neg" is missing
+    with pytest.raises(errors.NotFoundError, match="only if the module's list of ops names this"):
+        found(registry)
+
+
 def test_reason_for_unsupported_op_is_part_of_the_error(registry: KernelRegistry) -> None:
     registry.add_unsupported({"Neg": "it needs a hammer"}, MINE)
-    with pytest.raises(errors.NotFoundError, match="None is registered, because it needs a hammer"):
+    with pytest.raises(errors.NotFoundError, match="because it needs a hammer; a plugin") as caught:
         found(registry)
+    assert "list of ops" not in caught.value.message
 
 
 def test_kernel_of_unsupported_op_is_used(registry: KernelRegistry) -> None:
