@@ -6,7 +6,8 @@ functions are wrong for unusual values), and the ops that may form a cluster alo
 find these declarations in `Host.lowerings`, like those of any other plugin.
 
 A module is imported when one of its ops is first compiled. `_ops` lists the ops of each module: a
-declaration that is not in this list has no effect. tools/make_kernel_index.py writes it.
+declaration that is not in this list has no effect. tools/make_kernel_index.py writes it. The
+section "Lowerings of built-in ops" in docs/howto/lowering.md describes how to add one.
 """
 
 from __future__ import annotations

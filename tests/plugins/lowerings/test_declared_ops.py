@@ -33,11 +33,13 @@ REFUSED = """
     TensorScatterMin TensorScatterSub TensorScatterUpdate TruncateDiv TruncateMod UnravelIndex
     UnsortedSegmentMax UnsortedSegmentMin UnsortedSegmentProd UnsortedSegmentSum _SegmentRows
 """
+"""Ops with a check of inputs that names an error: the kernel refuses such inputs."""
 
 REFUSED_BY_RESULT = """
     BatchMatrixInverse BatchMatrixSolve BatchMatrixSolveLs Lu MatrixInverse MatrixSolve
     MatrixSolveLs TridiagonalSolve
 """
+"""Ops with a check of results that names an error."""
 
 UNUSUAL = """
     AdjustHue Betainc CropAndResize CropAndResizeGradBoxes CropAndResizeGradImage
@@ -46,11 +48,13 @@ UNUSUAL = """
     QuantizeAndDequantizeV2 QuantizeAndDequantizeV3 QuantizeAndDequantizeV4 RandomGammaGrad
     UpperBound Zeta
 """
+"""Ops with a check of inputs without an error: JAX computes some values unlike NumPy."""
 
 UNUSUAL_BY_RESULT = """
     BandedTriangularSolve BatchCholeskyGrad BatchSelfAdjointEig BatchSelfAdjointEigV2 BatchSvd
     CholeskyGrad SelfAdjointEig SelfAdjointEigV2 Svd
 """
+"""Ops with a check of results without an error."""
 
 STANDALONE = """
     AdjustHue AdjustSaturation AudioSpectrogram AvgPool3D AvgPoolGrad BandedTriangularSolve BatchFFT
