@@ -60,7 +60,7 @@ def test_errors_are_those_of_a_local_session(server: Any, program: Program) -> N
             found = []
             for fetch, feeds in (
                 ("checked:0", {"x:0": [np.nan, 0]}),
-                (program.steps.name, {}),
+                (program.steps, {}),  # not initialized
                 ("y:0", {}),
                 ("y:0", {"x:0": [1, 2, 3]}),
                 ("nothing:0", {}),
