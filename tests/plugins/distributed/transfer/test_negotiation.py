@@ -239,7 +239,7 @@ def test_nothing_is_left_of_a_task_that_is_killed() -> None:
         assert service._receiver.num_mapped == 0
     gc.collect()
     assert mapped_blocks() <= mapped
-    assert not [path for path in Path("/dev/shm").iterdir() if "graphmill" in path.name]
+    assert not [path for path in Path("/dev/shm").iterdir() if path.name.startswith("graphmill-")]
 
 
 def sender(**settings: Any) -> TensorSender:
