@@ -102,9 +102,9 @@ def pytest_configure(config: pytest.Config) -> None:
         from graphmill.testing.coverage_report import CoverageReport
 
         if config.getoption("--graphmill-levels") is not None:
-            from graphmill.deprecations import warn_renamed
-
-            warn_renamed("the option '--graphmill-levels'", "--graphmill-coverage")
+            # Not by the `warnings` module, whose default filters hide it.
+            text = "the option '--graphmill-levels' is now '--graphmill-coverage'"
+            config.issue_config_time_warning(pytest.PytestDeprecationWarning(text), stacklevel=2)
         report = config.stash[_COVERAGE] = CoverageReport()
         config.pluginmanager.register(report, "graphmill_coverage")
 

@@ -41,7 +41,7 @@ def test_old_option_of_the_coverage_report_works_and_warns(tmp_path: Path) -> No
         [*command, "--graphmill-levels", str(report)], capture_output=True, text=True, cwd=tmp_path
     )
     assert done.returncode == 0, done.stdout
-    assert "is now '--graphmill-coverage'" in done.stderr
+    assert "is now '--graphmill-coverage'" in done.stdout
     data = json.loads(report.read_text())
     assert data["clauses"] == data["rows"] == {"E7": "passed"}
 
