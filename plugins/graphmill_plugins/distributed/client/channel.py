@@ -7,6 +7,7 @@ connection between all channels of a process to the same address.
 
 from __future__ import annotations
 
+import itertools
 import re
 import threading
 import time
@@ -41,6 +42,12 @@ _MAX_PORT: Final = 65535
 # id: ten times, within about 50 ms.
 _RESENDS: Final = 10
 _RESEND_SECONDS: Final = 0.005
+_RECONNECT_SECONDS: Final = 0.5
+"""Seconds to go on if there is no connection.
+
+Channels to one address share their connection, and the pause after an attempt to connect that
+failed (`BACK_OFF_OPTIONS`). Meanwhile calls end with that failure, even if the master runs again.
+"""
 _OPTIONS: Final = (
     ("grpc.max_receive_message_length", -1),
     ("grpc.max_send_message_length", -1),
@@ -100,13 +107,14 @@ class MasterChannel:
             UnavailableError: the master is down, or has been silent for too long.
             OpError: the call failed.
         """
-        deadline = None if timeout is None else time.monotonic() + timeout
-        for attempt in range(_RESENDS + 1):
+        begun = time.monotonic()
+        deadline = None if timeout is None else begun + timeout
+        for attempt in itertools.count():
             left = None if deadline is None else max(deadline - time.monotonic(), 0.0)
             try:
                 return self._connection.call(method, partial(_answer, request, left))
             except grpc.RpcError as failure:
-                is_last = attempt == _RESENDS
+                is_last = attempt >= _RESENDS and not _may_connect(failure, begun)
                 if is_last or failure.code() is not grpc.StatusCode.UNAVAILABLE:
                     raise self._connection.error_of(failure, method) from None
                 if self._closed.wait(_RESEND_SECONDS):
@@ -117,6 +125,12 @@ class MasterChannel:
         """Cancel all calls; a second call does nothing."""
         self._closed.set()
         self._connection.close(CancelledError(CLOSED))
+
+
+def _may_connect(failure: grpc.RpcError, begun: float) -> bool:
+    """Return whether a call failed without a connection, which another attempt may make."""
+    is_unconnected = "failed to connect" in (failure.details() or "")
+    return is_unconnected and time.monotonic() - begun < _RECONNECT_SECONDS
 
 
 def _answer(request: bytes, timeout: float | None, method: Any) -> bytes:

@@ -39,7 +39,7 @@ class FakeMaster(grpc.GenericRpcHandler):
         cancelled: set when the client of a blocked call has given up.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, port: int = 0) -> None:
         self.calls: list[tuple[str, Any]] = []
         self.peers: set[str] = set()
         self.failures: dict[str, list[errors.OpError]] = {}
@@ -52,7 +52,7 @@ class FakeMaster(grpc.GenericRpcHandler):
         options = [("grpc.max_receive_message_length", -1), ("grpc.so_reuseport", 0)]
         self._server = grpc.server(futures.ThreadPoolExecutor(8), options=options)
         self._server.add_generic_rpc_handlers((self,))
-        self.port = self._server.add_insecure_port("127.0.0.1:0")
+        self.port = self._server.add_insecure_port(f"127.0.0.1:{port}")
         self.target = f"grpc://127.0.0.1:{self.port}"
         self._server.start()
 

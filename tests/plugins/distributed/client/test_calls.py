@@ -162,6 +162,20 @@ def test_close_of_a_session_that_is_gone_is_logged(master, session, caplog, kind
     assert "gone" in caplog.text
 
 
+def test_a_new_session_finds_a_master_that_was_restarted(master, graph) -> None:
+    """It shares the connection, and its pause after failed attempts, with an older session."""
+    with graphmill.Session(master.target, graph=graph) as old:
+        old.run("y:0", {"x:0": [1]})
+        for _ in range(5):
+            master.stop()
+            with pytest.raises(errors.UnavailableError):
+                old.run("y:0", {"x:0": [1]})
+            master = type(master)(master.port)
+            with graphmill.Session(master.target, graph=graph) as session:
+                assert session.run("y:0", {"x:0": [1]}).tolist() == [1]
+    master.stop()
+
+
 def test_sessions_share_one_connection(master, graph) -> None:
     for _ in range(3):
         with graphmill.Session(master.target, graph=graph) as session:
