@@ -248,11 +248,7 @@ def global_variables(
             is accepted with a warning for one version.
         graph: the graph; by default the default graph.
     """
-    if scope is not None and not isinstance(scope, str):
-        warn_renamed("the first argument, a graph, of global_variables", "graph")
-        return list(scope.variables)
-    variables = (infer_graph() if graph is None else graph).variables
-    return [item for item in variables if scope is None or re.match(scope, item.name)]
+    return _variables("global_variables", scope, graph)
 
 
 def trainable_variables(
@@ -265,10 +261,16 @@ def trainable_variables(
             is accepted with a warning for one version.
         graph: the graph; by default the default graph.
     """
+    return [item for item in _variables("trainable_variables", scope, graph) if item.trainable]
+
+
+def _variables(caller: str, scope: str | Graph | None, graph: Graph | None) -> list[Variable]:
+    """Return the variables of a graph whose names begin with a pattern."""
     if scope is not None and not isinstance(scope, str):
-        warn_renamed("the first argument, a graph, of trainable_variables", "graph")
+        warn_renamed(f"the first argument, a graph, of {caller}", "graph", stacklevel=4)
         scope, graph = None, scope
-    return [item for item in global_variables(scope, graph=graph) if item.trainable]
+    variables = (infer_graph() if graph is None else graph).variables
+    return [item for item in variables if scope is None or re.match(scope, item.name)]
 
 
 @renamed_arguments(variables="var_list")
