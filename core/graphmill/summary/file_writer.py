@@ -86,14 +86,16 @@ class FileWriter:
         try:
             number = float(value)
         except (TypeError, ValueError) as error:
-            raise InvalidArgumentError(f"{value!r}, the value of {tag!r}, is no number") from error
+            raise InvalidArgumentError(
+                f"{value!r}, the value of {tag!r}, is not a number"
+            ) from error
         self.add_summary(_summary(tag, simple_value=number), step)
 
     def add_histogram(self, tag: str, values: Any, step: int | None = None) -> None:
         """Write the distribution of an array.
 
         Raises:
-            InvalidArgumentError: a value is NaN or infinite, or no number.
+            InvalidArgumentError: a value is NaN or infinite, or not a number.
         """
         array = np.asarray(values)
         wide = array if array.dtype in (np.float32, np.float64) else _cast(array, np.float64, tag)
@@ -252,7 +254,7 @@ class FileWriter:
             try:
                 event.step = int(step)
             except (TypeError, ValueError) as error:
-                raise InvalidArgumentError(f"the step {step!r} is no integer") from error
+                raise InvalidArgumentError(f"the step {step!r} is not an integer") from error
         self.add_event(event)
 
     def _made(
@@ -274,7 +276,7 @@ def _cast(array: Any, dtype: type, tag: str) -> Any:
     try:
         return array.astype(dtype)
     except (TypeError, ValueError) as error:
-        raise InvalidArgumentError(f"the values of {tag!r} are no numbers: {error}") from error
+        raise InvalidArgumentError(f"the values of {tag!r} are not numbers: {error}") from error
 
 
 def _summary(tag: str, **fields: Any) -> Summary:

@@ -114,12 +114,15 @@ def test_flush_makes_events_visible(tmp_path: Path) -> None:
         (lambda writer: writer.add_histogram("h", [np.nan]), "Nan in summary histogram for: h"),
         (lambda writer: writer.add_image("i", np.zeros((4, 4))), "4-D"),
         (lambda writer: writer.add_summary(b"\xff\xff"), "not a serialized Summary"),
-        (lambda writer: writer.add_scalar("x", "much"), "'much', the value of 'x', is no number"),
+        (
+            lambda writer: writer.add_scalar("x", "much"),
+            "'much', the value of 'x', is not a number",
+        ),
         (lambda writer: writer.add_scalar("x", [1, 2]), r"\[1, 2\], the value of 'x'"),
         (lambda writer: writer.add_scalar(3, 1.0), "the tag 3 has type int, expected str"),
-        (lambda writer: writer.add_scalar("x", 1.0, "one"), "the step 'one' is no integer"),
-        (lambda writer: writer.add_histogram("h", ["a"]), "the values of 'h' are no numbers"),
-        (lambda writer: writer.add_image("i", ["a"]), "the values of 'i' are no numbers"),
+        (lambda writer: writer.add_scalar("x", 1.0, "one"), "the step 'one' is not an integer"),
+        (lambda writer: writer.add_histogram("h", ["a"]), "the values of 'h' are not numbers"),
+        (lambda writer: writer.add_image("i", ["a"]), "the values of 'i' are not numbers"),
     ],
 )
 def test_bad_values_are_refused_and_nothing_is_written(
