@@ -94,7 +94,7 @@ class _Outputs:
 
     Attributes:
         itemsize: the bytes of an element; the most, if the outputs differ.
-        bound: how many elements the outputs have at most, and as bytes not more; None if unknown.
+        bound: what the outputs cannot exceed, in elements and in bytes; None if unknown.
     """
 
     def __init__(
