@@ -177,7 +177,8 @@ def _let_background_end(item: pytest.Item) -> None:
             thread.join(_JOIN_TIMEOUT)
             if thread.is_alive():
                 stuck.add(thread)
-                pytest.fail(_stacks(f"{thread.name} did not end in {_JOIN_TIMEOUT:g} s"), False)
+                problem = f"{thread.name} did not end in {_JOIN_TIMEOUT:g} s"
+                pytest.fail(_stacks(problem), pytrace=False)
 
 
 def _stacks(problem: str) -> str:
