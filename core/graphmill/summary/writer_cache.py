@@ -5,17 +5,17 @@ Semantics: tensorflow/python/summary/writer/writer_cache.py, which never closes 
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING, Final
 
 from graphmill import files
 from graphmill.graph.infer_graph import infer_graph
+from graphmill.runtime.process.fork import fork_safe_rlock
 from graphmill.summary.file_writer import FileWriter
 
 if TYPE_CHECKING:
     import os
 
-_LOCK: Final = threading.RLock()
+_LOCK: Final = fork_safe_rlock()
 _WRITERS: Final[dict[str, FileWriter]] = {}
 _USERS: Final[dict[str, int]] = {}
 
