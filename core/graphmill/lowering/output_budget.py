@@ -1,8 +1,8 @@
-"""Ask the memory budget for outputs whose size follows from the shapes of a node's inputs.
+"""Check the memory budget for outputs whose size follows from the shapes of a node's inputs.
 
-Kernels ask for sizes that a value decides. What shapes decide (a sum that broadcasts, a product of
-matrices, an `Einsum`) is known from the op's shape function, so a session that sets a budget asks
-here, once for each set of input shapes.
+Kernels check sizes that depend on values. Sizes that depend on shapes (of a broadcast sum, a
+product of matrices, an `Einsum`) are known from the op's shape function, so a session with a
+budget checks them here, once for each set of input shapes.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
     from graphmill.runtime.kernels.kernel import KernelDef
 
 _MAX_UNCHECKED_BYTES: Final = 1 << 20
-"""Outputs of so many bytes are always granted."""
-_MAX_GRANTS: Final = 256
-"""How many sets of input shapes a node remembers."""
+"""Outputs of up to so many bytes are not checked."""
+_MAX_ACCEPTED: Final = 256
+"""How many checked sets of input shapes are stored for a node."""
 
 
 def with_budget(
     node: Node, definition: KernelDef, compute: Callable[..., Any], limit: int
 ) -> Callable[..., Any]:
-    """Return a kernel's call within a memory budget, which is asked for the outputs first.
+    """Return a kernel's call that checks its outputs against a memory budget first.
 
-    It returns `compute` itself for a kernel that passes values on, and for one whose outputs are
-    numbers and no larger than its inputs: what it still asks for, it asks of the step's budget.
+    A kernel that forwards its inputs needs no check, nor one whose outputs have elements of a fixed
+    size and are no larger than its inputs: `compute` itself is returned.
 
     Args:
         node: the node.
@@ -46,47 +46,47 @@ def with_budget(
         return compute
     outputs = _Outputs.of(node)
     bound = None if outputs is None else outputs.bound
-    if bound is None or definition.stateful or not _gives_numbers(node):
+    if bound is None or definition.stateful or not _have_fixed_sizes(node):
         compute = with_memory_limit(limit, compute)
     if outputs is None or bound is OutputBound.INPUT:
         return compute
-    return _asking(compute, outputs, limit, num_leading=int(definition.stateful))
+    return _checking(compute, outputs, limit, num_leading=int(definition.stateful))
 
 
-def _gives_numbers(node: Node) -> bool:
+def _have_fixed_sizes(node: Node) -> bool:
     """Return whether all elements of a node's outputs have a fixed size."""
     return not any(dtype.as_numpy_dtype.hasobject for dtype in node.output_types)
 
 
-def _asking(
+def _checking(
     compute: Callable[..., Any], outputs: _Outputs, limit: int, *, num_leading: int
 ) -> Callable[..., Any]:
-    """Return a kernel's call that first asks the memory budget for the node's outputs."""
-    granted: set[tuple[Any, ...]] = set()
+    """Return a kernel's call that first checks the node's outputs against the memory budget."""
+    accepted: set[tuple[Any, ...]] = set()
 
-    def asking(*args: Any, **keywords: Any) -> Any:
+    def checked(*args: Any, **keywords: Any) -> Any:
         shapes = tuple([getattr(value, "shape", None) for value in args[num_leading:]])
         try:
-            is_granted = shapes in granted
-        except TypeError:  # a value that is no tensor has another kind of shape
+            is_accepted = shapes in accepted
+        except TypeError:  # the `shape` of a value that is not a tensor may be unhashable
             return compute(*args, **keywords)
-        if not is_granted:
+        if not is_accepted:
             with_memory_limit(limit, outputs.request)(shapes)
-            if len(granted) >= _MAX_GRANTS:
-                granted.clear()
-            granted.add(shapes)
+            if len(accepted) >= _MAX_ACCEPTED:
+                accepted.clear()
+            accepted.add(shapes)
         return compute(*args, **keywords)
 
     if num_leading or outputs.bound is not OutputBound.PRODUCT:
-        return asking
+        return checked
     most = limit // outputs.itemsize
 
-    def asking_if_large(x: Any, y: Any) -> Any:
+    def checked_if_large(x: Any, y: Any) -> Any:
         if 0 < x.size * y.size <= most:
             return compute(x, y)
-        return asking(x, y)
+        return checked(x, y)
 
-    return asking_if_large
+    return checked_if_large
 
 
 class _Outputs:
@@ -117,7 +117,7 @@ class _Outputs:
         return cls(node, function, itemsizes) if any(itemsizes) else None
 
     def request(self, shapes: tuple[Any, ...]) -> None:
-        """Ask the memory budget for each output.
+        """Check each output against the memory budget.
 
         Raises:
             ResourceExhaustedError: an output is larger than the budget.
@@ -125,7 +125,7 @@ class _Outputs:
         for shape, itemsize in zip(self._infer(shapes), self._itemsizes, strict=True):
             count = shape.num_elements()
             if count is None:
-                continue  # a value decides it, for which the kernel asks
+                continue  # it depends on a value; the kernel checks it
             if count * itemsize > _MAX_UNCHECKED_BYTES:
                 what = f"an output of shape {shape.as_list()} is computed"
                 request_memory(count * itemsize, what)
@@ -153,7 +153,7 @@ def _bound(
 
 
 class _ShapesAlone:
-    """The source of a shape function that has nothing but the shapes of the inputs."""
+    """Inputs of a shape function of which only the shapes are known."""
 
     def value(self, index: int) -> None:
         """Return no value."""

@@ -90,7 +90,7 @@ def test_shapes_are_inferred_once(x: Any, monkeypatch: Any) -> None:
 
 
 def test_remembered_shapes_are_bounded(x: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr(output_budget, "_MAX_GRANTS", 2)
+    monkeypatch.setattr(output_budget, "_MAX_ACCEPTED", 2)
     add = asking(node_of(x + x))
     assert [add(np.ones(n, np.float32), np.float32(1)) for n in range(5)] == [2] * 5
 
