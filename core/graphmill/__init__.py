@@ -221,7 +221,7 @@ def __getattr__(name: str) -> Any:
 
 
 def _hint(name: str) -> str:
-    """Return where a name of TensorFlow is, or ""."""
+    """Return a hint at graphmill's name for one of TensorFlow, or ""."""
     # `from graphmill import module` asks for the attribute before it imports the module.
     is_module = any(exists(f"{__path__[0]}/{name}{end}") for end in ("", ".py"))  # noqa: PTH110
     if is_module or name.startswith("_"):

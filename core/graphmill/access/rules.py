@@ -44,7 +44,7 @@ _LOCAL_URL: Final = re.compile(r"(?:file|local)://")
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule.
+    """An effect that a model may have, limited to a path or not.
 
     Attributes:
         effect: the effect that it allows.

@@ -25,7 +25,7 @@ class Content(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row.
+    """A row of the input files, or of the caller's Python values.
 
     Attributes:
         index: its position among the rows of all files.

@@ -318,7 +318,7 @@ def _stdin_copy(store: ResultStore, names: Sequence[str], kind: str | None) -> s
 def _identity(
     settings: BatchSettings, sources: Sequence[SourceFile], constants: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return what has to be equal for a run to be resumed."""
+    """Return the settings, file stamps and inputs that must be equal for a run to be resumed."""
     content = hashlib.sha256()
     for source in sources:
         content.update(f"{source.path}\0{source.stamp}\0".encode("utf-8", "surrogateescape"))

@@ -188,7 +188,7 @@ class ResultStore:
 
 
 def _joined(outputs: Iterable[Mapping[str, Array]]) -> Iterator[Mapping[str, Array]]:
-    """Yield the outputs of steps, those of equal shapes together: a few arrays are quick."""
+    """Concatenate the outputs of consecutive steps with equal shapes, to store fewer arrays."""
     for _, group in groupby(outputs, _row_types):
         steps = list(group)
         yield {name: np.concatenate([one[name] for one in steps]) for name in steps[0]}

@@ -1,4 +1,4 @@
-"""What the shell offers for an incomplete argument: files, inputs of a model, names.
+"""Complete arguments in the shell: files, inputs of a model, names.
 
 Each function is a `shell_complete` of click: it gets the context of the incomplete command line,
 the parameter and the text before the cursor. A model that cannot be read has no names to offer.

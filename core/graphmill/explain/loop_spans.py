@@ -80,7 +80,7 @@ class _Lanes:
 
 
 def _text(path: tuple[str, ...]) -> str:
-    """Return a path of frames and numbers as it is written in messages."""
+    """Return frames and their iterations as text, in the form of messages."""
     pairs = [":".join(path[index : index + 2]) for index in range(0, len(path), 2)]
     return "/".join(pairs)
 

@@ -19,7 +19,7 @@ _LOCATION: Final = ("node", "op_type", "device", "plugin")
 
 
 def encode_error(error: BaseException) -> Packet:
-    """Return the packet for an error; one that is no `OpError` becomes an `InternalError`."""
+    """Return the packet for an error; if it is not an `OpError`, for an `InternalError`."""
     typed = _typed(error)
     texts = {name: getattr(typed, name) for name in _LOCATION}
     data = {

@@ -61,7 +61,7 @@ class ClientGraph(NamedTuple):
 
 
 class ClientEnd(NamedTuple):
-    """The client of a partial run as an endpoint of transfers, which all use its device's name.
+    """The client of a partial run as an endpoint of transfers, named after the client device.
 
     Attributes:
         device: full name of the session's client device.

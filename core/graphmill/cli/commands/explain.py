@@ -208,7 +208,7 @@ def _shown(records: Sequence[NodeRecord], chosen: Sequence[str]) -> Sequence[Nod
 
 
 def _details(graph: Graph, records: Sequence[NodeRecord]) -> dict[str, NodeDetails]:
-    """Return attrs, inputs and consumers of the nodes; those that graphmill has added have none."""
+    """Return attrs, inputs and consumers of those nodes that are in the session's graph."""
     from graphmill.explain.node_details import node_details
 
     names = [record.node for record in records if graph.has_node(record.node)]

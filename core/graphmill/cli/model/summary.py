@@ -250,7 +250,7 @@ def _outputs(node: NodeDef, ops: OpRegistry) -> Iterator[Port]:
 
 
 def _types(node: NodeDef, arg: ArgDef) -> list[str]:
-    """Return the types of the tensors of an output; "" for one that the node does not tell."""
+    """Return the types of the tensors of an output; "" if an attr is missing."""
     if arg.type_list_attr:
         return [as_dtype(enum).name for enum in node.attr[arg.type_list_attr].list.type]
     if arg.type is not None:

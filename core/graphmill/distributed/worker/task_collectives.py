@@ -57,7 +57,7 @@ def note_members(graph: Graph, devices: Iterable[DeviceAttributes]) -> None:
 
 
 class End(NamedTuple):
-    """A device that can be a member, with its incarnation."""
+    """A device that can be a member of a collective, with its incarnation."""
 
     device: str
     incarnation: int

@@ -251,7 +251,7 @@ def sign(op: ForwardOp, _dy: Tensor) -> Tensor:
 
 @gradient("NextAfter")
 def next_after(op: ForwardOp, dy: Tensor) -> list[Tensor]:
-    """Pass to the first input."""
+    """Pass the gradient to the first input."""
     x, y = op.inputs
     return shaped_as(op, (x, dy), (y, array.zeros_like(dy)))
 

@@ -46,5 +46,5 @@ class Limit:
         return whole[0]
 
     def ended(self, test: Any, last: Any, trips: int | None) -> Any:
-        """Return whether a loop has ended, traced; None if the caller finds out itself."""
+        """Return whether a loop has ended, as a traced bool; None if the caller determines it."""
         del test, last, trips  # the caller compares `counts` with the budget
