@@ -830,10 +830,13 @@ class CompleteGroupRequest(_message.Message):
     DEVICE_TYPE_FIELD_NUMBER: _builtins.int
     COLLECTIVE_TYPE_FIELD_NUMBER: _builtins.int
     DEVICE_ATTRIBUTES_FIELD_NUMBER: _builtins.int
+    EXCHANGE_PROTOCOL_FIELD_NUMBER: _builtins.int
     group_key: _builtins.int
     group_size: _builtins.int
     device_type: _builtins.str
     collective_type: _builtins.int
+    exchange_protocol: _builtins.int
+    """Graphmill's own: the protocol by which members exchange tensors; 0 is TensorFlow's."""
     @_builtins.property
     def device_attributes(self) -> _device_attributes_pb2.DeviceAttributes: ...
     def __init__(
@@ -844,10 +847,11 @@ class CompleteGroupRequest(_message.Message):
         device_type: _builtins.str = ...,
         collective_type: _builtins.int = ...,
         device_attributes: _device_attributes_pb2.DeviceAttributes | None = ...,
+        exchange_protocol: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["device_attributes", b"device_attributes"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["collective_type", b"collective_type", "device_attributes", b"device_attributes", "device_type", b"device_type", "group_key", b"group_key", "group_size", b"group_size"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["collective_type", b"collective_type", "device_attributes", b"device_attributes", "device_type", b"device_type", "exchange_protocol", b"exchange_protocol", "group_key", b"group_key", "group_size", b"group_size"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -863,11 +867,14 @@ class CompleteGroupResponse(_message.Message):
     NUM_TASKS_FIELD_NUMBER: _builtins.int
     COMMUNICATOR_KEY_FIELD_NUMBER: _builtins.int
     DEVICE_ATTRIBUTES_FIELD_NUMBER: _builtins.int
+    EXCHANGE_PROTOCOL_FIELD_NUMBER: _builtins.int
     group_key: _builtins.int
     group_size: _builtins.int
     device_type: _builtins.str
     num_tasks: _builtins.int
     communicator_key: _builtins.bytes
+    exchange_protocol: _builtins.int
+    """Graphmill's own: see CompleteGroupRequest."""
     @_builtins.property
     def device_attributes(self) -> _containers.RepeatedCompositeFieldContainer[_device_attributes_pb2.DeviceAttributes]: ...
     def __init__(
@@ -879,10 +886,11 @@ class CompleteGroupResponse(_message.Message):
         num_tasks: _builtins.int = ...,
         communicator_key: _builtins.bytes = ...,
         device_attributes: _abc.Iterable[_device_attributes_pb2.DeviceAttributes] | None = ...,
+        exchange_protocol: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["communicator_key", b"communicator_key", "device_attributes", b"device_attributes", "device_type", b"device_type", "group_key", b"group_key", "group_size", b"group_size", "num_tasks", b"num_tasks"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["communicator_key", b"communicator_key", "device_attributes", b"device_attributes", "device_type", b"device_type", "exchange_protocol", b"exchange_protocol", "group_key", b"group_key", "group_size", b"group_size", "num_tasks", b"num_tasks"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -890,7 +898,9 @@ Global___CompleteGroupResponse: _TypeAlias = CompleteGroupResponse  # noqa: Y015
 
 @_typing.final
 class CompleteInstanceRequest(_message.Message):
-    """CompleteInstance: agree on the source of one collective of a group."""
+    """CompleteInstance: agree on the source of one collective of a group. Between graphmill's tasks: wait
+    until all members have joined it.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -906,6 +916,10 @@ class CompleteInstanceRequest(_message.Message):
     DEVICE_FIELD_NUMBER: _builtins.int
     IS_SOURCE_FIELD_NUMBER: _builtins.int
     STEP_ID_FIELD_NUMBER: _builtins.int
+    INCARNATION_FIELD_NUMBER: _builtins.int
+    MEETING_FIELD_NUMBER: _builtins.int
+    ERROR_CODE_FIELD_NUMBER: _builtins.int
+    ERROR_MESSAGE_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     type: _builtins.int
     data_type: _types_pb2.DataType.ValueType
@@ -916,6 +930,13 @@ class CompleteInstanceRequest(_message.Message):
     device: _builtins.str
     is_source: _builtins.bool
     step_id: _builtins.int
+    incarnation: _builtins.int
+    """Graphmill's own: the incarnation of the device."""
+    meeting: _builtins.str
+    """Graphmill's own: names the collective within the group, by instance and iterations of loops."""
+    error_code: _builtins.int
+    """Graphmill's own: why the step of this member failed, instead of joining a collective."""
+    error_message: _builtins.str
     @_builtins.property
     def shape(self) -> _tensor_shape_pb2.TensorShapeProto: ...
     @_builtins.property
@@ -935,10 +956,14 @@ class CompleteInstanceRequest(_message.Message):
         device: _builtins.str = ...,
         is_source: _builtins.bool = ...,
         step_id: _builtins.int = ...,
+        incarnation: _builtins.int = ...,
+        meeting: _builtins.str = ...,
+        error_code: _builtins.int = ...,
+        error_message: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["shape", b"shape"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["data_type", b"data_type", "device", b"device", "device_type", b"device_type", "group_key", b"group_key", "group_size", b"group_size", "instance_key", b"instance_key", "is_source", b"is_source", "name", b"name", "shape", b"shape", "step_id", b"step_id", "subdiv_offset", b"subdiv_offset", "type", b"type"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["data_type", b"data_type", "device", b"device", "device_type", b"device_type", "error_code", b"error_code", "error_message", b"error_message", "group_key", b"group_key", "group_size", b"group_size", "incarnation", b"incarnation", "instance_key", b"instance_key", "is_source", b"is_source", "meeting", b"meeting", "name", b"name", "shape", b"shape", "step_id", b"step_id", "subdiv_offset", b"subdiv_offset", "type", b"type"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -950,17 +975,21 @@ class CompleteInstanceResponse(_message.Message):
 
     INSTANCE_KEY_FIELD_NUMBER: _builtins.int
     SOURCE_RANK_FIELD_NUMBER: _builtins.int
+    EXCHANGE_ID_FIELD_NUMBER: _builtins.int
     instance_key: _builtins.int
     source_rank: _builtins.int
+    exchange_id: _builtins.int
+    """Graphmill's own: under this step id, members receive the tensors of the others."""
     def __init__(
         self,
         *,
         instance_key: _builtins.int = ...,
         source_rank: _builtins.int = ...,
+        exchange_id: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["instance_key", b"instance_key", "source_rank", b"source_rank"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["exchange_id", b"exchange_id", "instance_key", b"instance_key", "source_rank", b"source_rank"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

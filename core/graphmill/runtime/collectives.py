@@ -145,18 +145,25 @@ class LocalCollectives(CollectiveExecutor):
         else:
             member.watch(lambda failure: self._abort(meeting, member, failure))
 
+    def lacks_members(self, request: CollectiveRequest) -> bool:
+        """Return whether a group has more members than can be in this step."""
+        possible = self._num_possible(request)
+        return possible is not None and request.group_size > possible
+
+    def _num_possible(self, request: CollectiveRequest) -> int | None:
+        """Return the number of devices in this step that can be members; None if unknown."""
+        return len(request.members) or self._num_devices
+
     def _refusal(self, meeting: _Meeting, request: CollectiveRequest) -> OpError | None:
         """Return the error if a member cannot join, else None; call it under the lock."""
         size = request.group_size
         if size < 1:
             return InvalidArgumentError(f"{request}: the group size must be positive, got {size}")
-        possible = len(request.members) or self._num_devices
-        if possible is not None and size > possible:
+        if self.lacks_members(request):
             return UnimplementedError(
                 f"{request}: the group has {size} members, but nodes of this step that can be "
-                f"members are on {possible} devices. All members must run in one step of one "
-                "session, with a master of graphmill; collectives between sessions are not "
-                "implemented"
+                f"members are on {self._num_possible(request)} devices. Members in several "
+                "sessions need a cluster: connect each session to the server of a task"
             )
         group = self._groups.setdefault(request.group_key, _Group(size))
         return group.refusal(request) or meeting.refusal(request)

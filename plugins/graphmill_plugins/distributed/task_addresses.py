@@ -24,6 +24,22 @@ def addresses_of(cluster: proto.ClusterDef) -> dict[str, str]:
     }
 
 
+def collective_leader(server_def: proto.ServerDef) -> str:
+    """Return the task that leads the groups of collectives.
+
+    Without `experimental.collective_group_leader` in the server's config, that is the first task of
+    job `chief`, else of job `worker`, else of the cluster.
+    """
+    leader: str = server_def.default_session_config.experimental.collective_group_leader
+    if leader:
+        return leader
+    jobs = {job.name: min(job.tasks) for job in server_def.cluster.job if job.tasks}
+    if not jobs:
+        return task_name(server_def.job_name, server_def.task_index)
+    first = next((name for name in ("chief", "worker") if name in jobs), min(jobs))
+    return task_name(first, jobs[first])
+
+
 def lost_task(task: str, address: str | None) -> AbortedError:
     """Return the error of calls to a task whose process was replaced.
 

@@ -20,7 +20,7 @@ os.environ["CUDA_VISIBLE_DEVICES"] = ""
 import numpy as np
 import tensorflow as tf
 from tensorflow.python.framework import function
-from tensorflow.python.ops import data_flow_ops
+from tensorflow.python.ops import collective_ops, data_flow_ops
 
 v1 = tf.compat.v1
 v1.disable_eager_execution()
@@ -193,6 +193,38 @@ def functions(first: str, second: str) -> Any:
         return [plain(value) for value in session.run([far, farther], {x: [1, 2]})]
 
 
+def collectives(first: str, second: str) -> Any:
+    """Each worker has a client of its own, with one member of each collective."""
+
+    def run(number: int, target: str, found: dict[int, Any]) -> None:
+        with tf.Graph().as_default(), tf.device([W0, W1][number]):
+            x = v1.placeholder(tf.float32, [2])
+            total = collective_ops.all_reduce(x, 2, 1, 1, "Add", "Id")
+            mean = collective_ops.all_reduce(total + x, 2, 1, 2, "Add", "Div")
+            gathered = collective_ops.all_gather(x, 2, 1, 3)
+            if number:
+                cast = collective_ops.broadcast_send(x, [2], tf.float32, 2, 1, 4)
+            else:
+                cast = collective_ops.broadcast_recv([2], tf.float32, 2, 1, 4)
+            options = v1.RunOptions()
+            options.experimental.collective_graph_key = 7
+            with v1.Session(target) as session:
+                values = [total, mean, gathered, cast]
+                steps = [session.run(values, {x: [n, 10 * number]}, options) for n in range(4)]
+            found[number] = [[plain(value) for value in step] for step in steps]
+
+    found: dict[int, Any] = {}
+    clients = [
+        threading.Thread(target=run, args=(number, target, found), daemon=True)
+        for number, target in enumerate((first, second))
+    ]
+    for client in clients:
+        client.start()
+    for client in clients:
+        client.join(60)
+    return found
+
+
 def errors(first: str, second: str) -> Any:
     x = v1.placeholder(tf.float32, [None], name="x")
     with tf.device(W1):
@@ -318,6 +350,7 @@ PARTS = [
         partial_runs,
         callables,
         functions,
+        collectives,
         errors,
         nowhere,
         timeout,
@@ -344,7 +377,9 @@ def main(first: str, second: str) -> None:
 if __name__ == "__main__":
     if sys.argv[1] == "serve":
         cluster, job, task = json.loads(sys.argv[2]), sys.argv[3], int(sys.argv[4])
-        server = tf.distribute.Server(cluster, job_name=job, task_index=task)
+        config = v1.ConfigProto()
+        config.experimental.collective_group_leader = "/job:worker/replica:0/task:0"
+        server = tf.distribute.Server(cluster, job_name=job, task_index=task, config=config)
         print("READY " + server.target.removeprefix("grpc://"), flush=True)
         server.join()
     else:

@@ -24,6 +24,7 @@ PARTS = [
         "partial_runs",
         "callables",
         "functions",
+        "collectives",
         "errors",
         "nowhere",
         "timeout",
@@ -99,6 +100,10 @@ def test_clients_run_all_parts_on_our_cluster(ours):
 
 def test_clients_run_all_parts_on_tensorflows_cluster(theirs):
     assert list(theirs) == PARTS
+
+
+def test_both_members_of_collectives_report(ours):
+    assert sorted(ours["collectives"]) == ["0", "1"]
 
 
 @pytest.mark.parametrize("part", PARTS)

@@ -295,3 +295,54 @@ def test_restart_of_our_task_is_aborted_error(tf, tf1, graph):
         with pytest.raises((tf.errors.AbortedError, tf.errors.CancelledError), match="restarted"):
             session.run(y, {x: 3.0})
         session.close()  # TensorFlow's master waits for a task that is gone
+
+
+def test_our_tasks_have_collectives_under_a_master_of_tensorflow(tf, tf1):
+    from tensorflow.python.ops import collective_ops
+
+    pytest.importorskip("grpc")
+    cluster = {"worker": [f"127.0.0.1:{port}" for port in free_ports(3)]}
+    ours = graphmill.ConfigProto()
+    ours.experimental.collective_group_leader = "/job:worker/replica:0/task:1"
+    with (
+        graphmill.Server(cluster, "worker", 1, config=ours),
+        graphmill.Server(cluster, "worker", 2, config=ours),
+        tf.Graph().as_default() as graph,
+    ):
+        theirs = tf1.ConfigProto()
+        theirs.experimental.collective_group_leader = "/job:worker/replica:0/task:0"
+        server = tf.distribute.Server(cluster, job_name="worker", task_index=0, config=theirs)
+        sums = []
+        for task in (1, 2):
+            with tf1.device(f"/job:worker/task:{task}"):
+                value = tf.constant([1.0, task])
+                sums.append(collective_ops.all_reduce(value, 2, 1, 1, "Add", "Id"))
+        options = tf1.RunOptions()
+        options.experimental.collective_graph_key = 3
+        with tf1.Session(server.target, graph=graph) as session:
+            for _ in range(3):
+                found = session.run(sums, options=options)
+                assert [value.tolist() for value in found] == [[2, 3], [2, 3]]
+
+
+def test_a_group_with_a_member_on_tensorflows_task_is_refused(tf, tf1):
+    from tensorflow.python.ops import collective_ops
+
+    pytest.importorskip("grpc")
+    cluster = {"worker": [f"127.0.0.1:{port}" for port in free_ports(2)]}
+    config = tf1.ConfigProto()
+    config.experimental.collective_group_leader = "/job:worker/replica:0/task:0"
+    ours = graphmill.ConfigProto.FromString(config.SerializeToString())
+    with graphmill.Server(cluster, "worker", 1, config=ours), tf.Graph().as_default() as graph:
+        server = tf.distribute.Server(cluster, job_name="worker", task_index=0, config=config)
+        sums = []
+        for task in (0, 1):
+            with tf1.device(f"/job:worker/task:{task}"):
+                sums.append(collective_ops.all_reduce(tf.ones([2]), 2, 1, 1, "Add", "Id"))
+        options = tf1.RunOptions(timeout_in_ms=30_000)
+        options.experimental.collective_graph_key = 3
+        with (
+            tf1.Session(server.target, graph=graph) as session,
+            pytest.raises(tf.errors.UnimplementedError, match="tasks of TensorFlow"),
+        ):
+            session.run(sums, options=options)

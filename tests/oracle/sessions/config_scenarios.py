@@ -397,6 +397,7 @@ UNCOMPARED: Final[dict[tuple[str, str], str]] = {
     ),
     ("ConfigProto", "share_cluster_devices_in_session"): _CLUSTER,
     ("ConfigProto", "device_filters"): _CLUSTER,
+    ("ConfigProto", "experimental.collective_group_leader"): _CLUSTER,
     ("ConfigProto", "cluster_def.job.name"): _CLUSTER,
     ("ConfigProto", "cluster_def.job.tasks"): _CLUSTER,
     ("ConfigProto", "rpc_options.compression_algorithm"): "changes bytes on the wire only",

@@ -112,15 +112,28 @@ class Corpus:
         self._add(methods["Logging"], enable_rpc_logging=True, fetch_step_id=[1, 2])
         self._add(methods["DeregisterGraph"], **whole, graph_handle="none")
         self._add(methods["DeleteWorkerSession"], session_handle="none")
-        for name in (
-            "Tracing",
-            "RecvBuf",
-            "GetStepSequence",
-            "CompleteGroup",
-            "CompleteInstance",
-            "MarkRecvFinished",
-        ):
+        self._add_group(device)
+        for name in ("Tracing", "RecvBuf", "GetStepSequence", "MarkRecvFinished"):
             self._add(methods[name])
+
+    def _add_group(self, device: Any) -> None:
+        """Add a group of one member, so that nobody waits."""
+        group = {"group_key": 1, "group_size": 1, "device_type": "CPU"}
+        complete = proto.CompleteGroupRequest(
+            **group, device_attributes=device, exchange_protocol=1
+        )
+        self._call("CompleteGroup", complete)
+        self.requests[WORKER_METHODS["CompleteGroup"].path].append(complete)
+        self._add(
+            WORKER_METHODS["CompleteInstance"],
+            **group,
+            name="Reduce",
+            data_type=1,
+            instance_key=2,
+            device=device.name,
+            incarnation=device.incarnation,
+            meeting="[2]",
+        )
 
     def _call(self, name: str, request: Message) -> Any:
         method = WORKER_METHODS[name]

@@ -177,4 +177,4 @@ def test_collective_group_larger_than_the_step_is_refused() -> None:
     step = Step(num_devices=1)
     step.join(0)
     assert isinstance(step.outcomes[0][1], errors.UnimplementedError)
-    assert "collectives between sessions are not" in step.outcomes[0][1].message
+    assert "Members in several sessions need a cluster" in step.outcomes[0][1].message

@@ -6,15 +6,17 @@ Semantics: `tensorflow/core/distributed_runtime/worker_cache.h`, `worker_interfa
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from graphmill import proto
-from graphmill.errors import UnavailableError
+from graphmill.errors import OpError, UnavailableError, UnimplementedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from graphmill.runtime.rendezvous import ReceiveDone
+
+    Answered = Callable[[Any, OpError | None], None]
 
 
 class Peer(ABC):
@@ -35,6 +37,33 @@ class Peer(ABC):
             key: the rendezvous key; its sender is on a device of this peer.
             done: receives the outcome.
         """
+
+    def get_status(self, done: Answered) -> Callable[[], None]:
+        """Request the devices of the task; return a function that cancels the call.
+
+        The outcome of this and the next two calls is passed to `done(response, error)`, once, in
+        any thread. Peers without an implementation cannot have members of groups of collectives.
+        """
+        return _refuse("GetStatus", done)
+
+    def complete_group(
+        self, request: proto.CompleteGroupRequest, done: Answered
+    ) -> Callable[[], None]:
+        """Ask a group leader for the members of a group, and wait for them."""
+        del request
+        return _refuse("CompleteGroup", done)
+
+    def complete_instance(
+        self, request: proto.CompleteInstanceRequest, done: Answered
+    ) -> Callable[[], None]:
+        """Join a collective at its group leader, and wait for the other members."""
+        del request
+        return _refuse("CompleteInstance", done)
+
+
+def _refuse(method: str, done: Answered) -> Callable[[], None]:
+    done(None, UnimplementedError(f"the protocol of this cluster has no call {method}"))
+    return lambda: None
 
 
 class Peers(ABC):

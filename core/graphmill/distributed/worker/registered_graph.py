@@ -77,6 +77,8 @@ class RegisteredGraph:
         syncs_devices: whether a step ends only when its devices have finished their work.
         last_used: the start of its latest step, by `time.monotonic`.
         is_closed: whether it has been closed.
+        collective_groups: keys of the groups, with members in other sessions, that steps have
+            joined.
 
     Raises:
         UnimplementedError: ops or kernels are missing; names all of them.
@@ -95,6 +97,7 @@ class RegisteredGraph:
         self.host = host
         self.is_closed = False
         self.last_used = time.monotonic()
+        self.collective_groups: set[int] = set()
         self.collective_graph_key = registration.collective_graph_key
         self._registration = registration
         self._devices = devices

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from graphmill.distributed.worker.group_collectives import StepGroups
 from graphmill.distributed.worker.step_call import StepResult
 from graphmill.distributed.worker.task_collectives import TaskCollectives
 from graphmill.errors import InternalError, InvalidArgumentError, OpError
@@ -29,6 +30,7 @@ from graphmill.session.reports.cost_model import measured_costs
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from graphmill.distributed.worker.group_collectives import GroupCollectives
     from graphmill.distributed.worker.registered_graph import RegisteredGraph
     from graphmill.distributed.worker.remote_rendezvous import RemoteRendezvous
     from graphmill.distributed.worker.step_call import StepCall
@@ -49,6 +51,7 @@ class WorkerStep:
         rendezvous: of the step.
         cancellation: of the step.
         pool: the threads for expensive kernels.
+        groups: for collectives with other sessions.
 
     Attributes:
         collector: collects statistics; None if they were not requested.
@@ -62,6 +65,7 @@ class WorkerStep:
         rendezvous: RemoteRendezvous,
         cancellation: CancellationManager,
         pool: ThreadPool | None,
+        groups: GroupCollectives,
     ) -> None:
         self._session = session
         self._graph = graph
@@ -71,6 +75,12 @@ class WorkerStep:
         self.collector = StepStatsCollector() if is_traced else None
         self._container = StepContainer(call.step_id)
         self._items: tuple[PerPartition, ...] = ()
+        self._collectives = TaskCollectives(
+            rendezvous,
+            session.device_names,
+            len(graph.executors.items),
+            StepGroups(groups, session.peers, graph.collective_groups),
+        )
         self._args = ExecutorArgs(
             call.step_id,
             CallFrame((), 0),
@@ -83,9 +93,7 @@ class WorkerStep:
             step_container=self._container,
             sync_on_finish=graph.syncs_devices,
             start_time=time.monotonic(),
-            collectives=TaskCollectives(
-                rendezvous, session.device_names, len(graph.executors.items)
-            ),
+            collectives=self._collectives,
         )
 
     def run(self) -> None:
@@ -105,6 +113,7 @@ class WorkerStep:
                     run_in_abandonable_thread(lambda: self._drive(items), self._args, executors)
         except OpError as error:
             self._rendezvous.start_abort(error)
+            self._collectives.step_failed(error)
             raise
         except Exception as error:
             kinds = ", ".join(sorted({type(item.executor).__name__ for item in items}))

@@ -28,7 +28,9 @@ from graphmill.runtime.steps.cancellation import Cancellation, CancellationManag
 if TYPE_CHECKING:
     from collections.abc import Container, Hashable, Iterable, Sequence
 
+    from graphmill.distributed.worker.group_collectives import StepGroups
     from graphmill.graph.graph import Graph
+    from graphmill.graph.node import Node
     from graphmill.runtime.collectives import Done
     from graphmill.runtime.devices.device import DeviceAttributes
     from graphmill.runtime.rendezvous import Rendezvous
@@ -49,11 +51,17 @@ def note_members(graph: Graph, devices: Iterable[DeviceAttributes]) -> None:
         for node in graph.nodes
         if node.op_def.is_distributed and "net" in effects_of(node.op_def)
     ]
-    used = {node.assigned_device for node in nodes}
-    ends = [End(one.name, one.incarnation) for one in devices if one.name in used]
-    members = tuple(str(end).encode() for end in sorted(ends))
+    ends = [End(one.name, one.incarnation) for one in devices]
     for node in nodes:
+        used = {other.assigned_device for other in nodes if _may_meet(node, other)}
+        members = tuple(str(end).encode() for end in sorted(ends) if end.device in used)
         graph.set_attr(node, COLLECTIVE_MEMBERS_ATTR, members)
+
+
+def _may_meet(node: Node, other: Node) -> bool:
+    """Return whether two nodes may be of one group; its key may be known only in the step."""
+    keys = {one.attrs["group_key"] for one in (node, other) if "group_key" in one.attrs}
+    return len(keys) < 2
 
 
 class End(NamedTuple):
@@ -85,13 +93,21 @@ class TaskCollectives(LocalCollectives):
     Args:
         rendezvous: of the step.
         own: names of the devices of this task.
-        num_devices: the number of those on which the step runs.
+        num_devices: the number of those on which the step runs; None if unknown.
+        groups: for groups with members in other sessions.
 
     Threads: see `LocalCollectives`.
     """
 
-    def __init__(self, rendezvous: Rendezvous, own: Container[str], num_devices: int) -> None:
+    def __init__(
+        self,
+        rendezvous: Rendezvous,
+        own: Container[str],
+        num_devices: int | None,
+        groups: StepGroups | None = None,
+    ) -> None:
         super().__init__(num_devices)
+        self._groups_of_sessions = groups
         self._rendezvous = rendezvous
         self._own = own
         self._exchanges: dict[Hashable, _Exchange] = {}
@@ -100,6 +116,10 @@ class TaskCollectives(LocalCollectives):
         self, request: CollectiveRequest, cancellation: Cancellation, done: Done
     ) -> None:
         """Join the waiting members on this task and on others."""
+        groups = self._groups_of_sessions
+        if groups is not None and self.lacks_members(request):
+            groups.execute_async(request, cancellation, done)
+            return
         ends = [End.parse(text) for text in request.members]
         others = _first_of_tasks(end for end in ends if end.device not in self._own)
         if not others or request.group_size > len(ends):
@@ -139,6 +159,11 @@ class TaskCollectives(LocalCollectives):
             meeting = self._meetings.get(request.key)
         if meeting is not None:
             self._abort(meeting, None, error)
+
+    def step_failed(self, error: OpError) -> None:
+        """Fail the members in other sessions that wait for this step, which has failed."""
+        if self._groups_of_sessions is not None:
+            self._groups_of_sessions.step_failed(error)
 
     @property
     def rendezvous(self) -> Rendezvous:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from graphmill import proto
+from graphmill.distributed.worker.group_collectives import GroupCollectives
+from graphmill.distributed.worker.group_leader import GroupLeader
 from graphmill.distributed.worker.partial_steps import PartialStep, PartialSteps
 from graphmill.distributed.worker.registered_graph import GraphRegistration
 from graphmill.distributed.worker.rendezvous_mgr import RendezvousMgr
@@ -57,6 +59,8 @@ class Worker:
         devices: the task's devices, which the worker does not close.
         peers: the other tasks of the server's cluster.
         new_peers: creates the peers for a session with a cluster of its own.
+        group_leader: the task that leads the groups of collectives with members in several
+            sessions; by default this one.
 
     Threads: any number may call anything.
 
@@ -64,6 +68,7 @@ class Worker:
         devices: the task's devices.
         rendezvous: the rendezvous of its steps.
         sessions: the sessions of its masters.
+        group_leader: leads groups of collectives, if this task is asked to.
         num_steps: the number of steps; a statistic.
     """
 
@@ -74,11 +79,16 @@ class Worker:
         devices: DeviceMgr,
         peers: Peers,
         new_peers: Callable[[ServerDef], Peers],
+        group_leader: str = "",
     ) -> None:
         self.devices = devices
         self.task = devices.host.name.partition("/device:")[0]
         self.rendezvous = RendezvousMgr(devices)
         self.sessions = WorkerSessionMgr(self.task, host, config, devices, peers, new_peers)
+        self.group_leader = GroupLeader(self.task, peers)
+        self._groups = GroupCollectives(
+            self.group_leader, group_leader or self.task, devices, self.rendezvous
+        )
         self.num_steps = 0
         self._peers = peers
         self._config = config
@@ -211,6 +221,7 @@ class Worker:
     def close(self) -> None:
         """Cancel all steps, abort all receives, and drop all sessions."""
         self.sessions.close()
+        self.group_leader.close()
         self.rendezvous.cleanup_all()
         self._drivers.close()
         self._pools.close()
@@ -348,7 +359,9 @@ class Worker:
             call.step_id, session.device_names, session.peers, is_partial=call.is_partial
         )
         self.num_steps += 1
-        return WorkerStep(session, graph, call, rendezvous, cancellation, self._pools.default)
+        return WorkerStep(
+            session, graph, call, rendezvous, cancellation, self._pools.default, self._groups
+        )
 
     def _whole_config(
         self, config: ConfigProto | None, graph_options: proto.GraphOptions | None

@@ -1,4 +1,4 @@
-"""`GrpcPeers`: the other tasks of a cluster, from which tensors are pulled by RecvTensor.
+"""`GrpcPeers`: the other tasks of a cluster, as a worker calls them, most often by RecvTensor.
 
 Semantics: `tensorflow/core/distributed_runtime/rpc/grpc_worker_cache.cc`,
 `grpc_remote_worker.cc`.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from graphmill.errors import InternalError, OpError, UnavailableError
 from graphmill.spi.cluster import Peer, Peers
@@ -19,11 +19,13 @@ from graphmill_plugins.distributed.task_addresses import addresses_of, lost_task
 from graphmill_plugins.distributed.transfer.counters import MESSAGE, PIECES, SHARED_MEMORY
 from graphmill_plugins.distributed.transfer.piece_fetch import PieceFetch
 from graphmill_plugins.distributed.wire.methods import WORKER_METHODS
-from graphmill_plugins.distributed.wire.tensor_messages import RECV_TENSOR_RESPONSE
+from graphmill_plugins.distributed.wire.tensor_messages import RECV_TENSOR_RESPONSE, parse_message
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
     from typing import Protocol
+
+    from google.protobuf.message import Message
 
     from graphmill.spi import Value
     from graphmill_plugins.distributed.credentials import Credentials
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
     )
     from graphmill_plugins.distributed.worker.rpc_log import RpcLog
 
+    Answered = Callable[[Any, OpError | None], None]
+
     class Finish(Protocol):
         """Ends a receive."""
 
@@ -41,6 +45,9 @@ if TYPE_CHECKING:
             self, value: Value, is_dead: bool, error: BaseException | None, path: str = ...
         ) -> None:
             """Pass on the outcome, and the path of the tensor."""
+
+
+_METHODS: Final = ("RecvTensor", "GetStatus", "CompleteGroup", "CompleteInstance")
 
 
 class GrpcPeer(Peer):
@@ -75,7 +82,7 @@ class GrpcPeer(Peer):
         self._receiver = receiver
         self._counters = counters
         self._may_share_memory = True
-        methods = (WORKER_METHODS["RecvTensor"],)
+        methods = [WORKER_METHODS[name] for name in _METHODS]
         self._connection = Connection(
             f"{name} at {address}",
             address,
@@ -120,6 +127,34 @@ class GrpcPeer(Peer):
         withdrawal = _Withdrawal()
         withdrawal.begin(self._connection.start("RecvTensor", data, finished, waits=True))
         return withdrawal
+
+    def get_status(self, done: Answered) -> Callable[[], None]:
+        """Request the devices of the task; see `Peer`."""
+        return self._call("GetStatus", proto.GetStatusRequest(), done)
+
+    def complete_group(
+        self, request: proto.CompleteGroupRequest, done: Answered
+    ) -> Callable[[], None]:
+        """Ask a group leader for the members of a group; see `Peer`."""
+        return self._call("CompleteGroup", request, done)
+
+    def complete_instance(
+        self, request: proto.CompleteInstanceRequest, done: Answered
+    ) -> Callable[[], None]:
+        """Join a collective at its group leader; see `Peer`."""
+        return self._call("CompleteInstance", request, done)
+
+    def _call(self, method: str, request: Message, done: Answered) -> Callable[[], None]:
+        def finished(data: bytes | None, error: OpError | None) -> None:
+            response = None
+            if data is not None:
+                try:
+                    response = parse_message(WORKER_METHODS[method].response, data)
+                except OpError as failure:
+                    error = failure
+            done(response, error)
+
+        return self._connection.start(method, request.SerializeToString(), finished)
 
     def _take(self, data: bytes, withdrawal: _Withdrawal, finish: Finish) -> None:
         """Read the tensor of a response, or fetch it from its location.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import threading
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from graphmill.errors import UNAVAILABLE, InternalError, OpError, UnimplementedError
@@ -16,6 +17,7 @@ from graphmill_plugins._server.status import error_message, worker_error_message
 from graphmill_plugins.distributed.credentials import credentials_of
 from graphmill_plugins.distributed.heartbeat import silence_seconds
 from graphmill_plugins.distributed.server.limits import Limits, StepSlots
+from graphmill_plugins.distributed.task_addresses import collective_leader
 from graphmill_plugins.distributed.transfer.counters import TransferCounters
 from graphmill_plugins.distributed.transfer.settings import TransferSettings
 from graphmill_plugins.distributed.transfer.tensor_receiver import TensorReceiver
@@ -33,6 +35,8 @@ from graphmill_plugins.distributed.worker.step_sequences import StepSequences
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
+    from google.protobuf.message import Message
+
     from graphmill.spi import Host, Value, VariantRegistry
     from graphmill.spi.cluster import DeviceMgr, StepResult
     from graphmill_plugins.distributed.server.dispatch import (
@@ -46,15 +50,12 @@ if TYPE_CHECKING:
 _MIN_LARGE_BYTES: Final = 64 << 10
 """The size in bytes of a tensor that is serialized in a thread of its own."""
 
-_NO_COLLECTIVES: Final = (
-    "collectives between tasks need a graphmill master, whose tasks do not make these calls. "
-    "With TensorFlow's masters reduce with variables on one task (a parameter server, "
-    "SyncReplicasOptimizer), or within one process"
-)
 _NOT_HERE: Final = {
     "Tracing": "this worker does not profile its process; request a trace of a step instead "
     "(RunOptions.trace_level)",
-    **dict.fromkeys(("RecvBuf", "CompleteGroup", "CompleteInstance"), _NO_COLLECTIVES),
+    "RecvBuf": "tasks of graphmill exchange the tensors of collectives by RecvTensor, and tasks of "
+    "TensorFlow cannot be in one group with them. There reduce with variables on one task (a "
+    "parameter server, SyncReplicasOptimizer)",
 }
 
 
@@ -99,7 +100,8 @@ class WorkerService:
         self.transfers = TransferCounters()
         self._peers = self._new_peers(server_def)
         self._own_peers: list[GrpcPeers] = []
-        self.worker = Worker(host, config, devices, self._peers, self._new_own_peers)
+        leader = collective_leader(server_def)
+        self.worker = Worker(host, config, devices, self._peers, self._new_own_peers, leader)
         steps = self.worker.rendezvous
         self.sender = TensorSender(settings, host.variants, self.transfers, steps.has_ended)
         steps.on_step_end(self.sender.end_step)
@@ -119,13 +121,19 @@ class WorkerService:
             "CleanupAll": self.cleanup_all,
             "RecvTensor": self.recv_tensor,
             "Logging": self.logging,
+            "CompleteGroup": self.complete_group,
+            "CompleteInstance": self.complete_instance,
             "GetStepSequence": self.get_step_sequence,
             "MarkRecvFinished": self.mark_recv_finished,
         }
 
     def starters(self) -> dict[str, Starter]:
         """Return implementations of methods that wait without a thread, by name."""
-        return {"RecvTensor": self.start_recv_tensor}
+        return {
+            "RecvTensor": self.start_recv_tensor,
+            "CompleteGroup": self.start_complete_group,
+            "CompleteInstance": self.start_complete_instance,
+        }
 
     def get_status(self, data: bytes, call: Call) -> bytes:
         """Return the devices of the task."""
@@ -300,6 +308,30 @@ class WorkerService:
             withdraw()
         return True
 
+    def complete_group(self, data: bytes, call: Call) -> bytes:
+        """Answer with the members of a group of collectives, when all have asked."""
+        request = parse_message(proto.CompleteGroupRequest, data)
+        return _awaited(partial(self.worker.group_leader.complete_group, request), call)
+
+    def complete_instance(self, data: bytes, call: Call) -> bytes:
+        """Answer when all members of a group have joined a collective."""
+        request = parse_message(proto.CompleteInstanceRequest, data)
+        return _awaited(partial(self.worker.group_leader.complete_instance, request), call)
+
+    def start_complete_group(self, data: bytes, call: Call, reply: Reply, submit: Submit) -> bool:
+        """Do the same without a waiting thread; see `Starter`."""
+        del submit
+        complete = self.worker.group_leader.complete_group
+        return _start(proto.CompleteGroupRequest, complete, data, call, reply)
+
+    def start_complete_instance(
+        self, data: bytes, call: Call, reply: Reply, submit: Submit
+    ) -> bool:
+        """Do the same without a waiting thread; see `Starter`."""
+        del submit
+        complete = self.worker.group_leader.complete_instance
+        return _start(proto.CompleteInstanceRequest, complete, data, call, reply)
+
     def logging(self, data: bytes, call: Call) -> bytes:
         """Switch the log of receives, or return it for some steps."""
         del call
@@ -383,6 +415,48 @@ class _Answer:
         if error is not None:
             raise InternalError(f"{type(error).__name__}: {error}") from error
         return self._results
+
+
+def _awaited(start: Callable[[_Answer], Callable[[], None]], call: Call) -> bytes:
+    """Start the work of a call, and wait for its response in this thread.
+
+    Raises:
+        OpError: the work failed.
+    """
+    answer = _Answer()
+    withdraw = start(answer)
+    try:
+        (response,) = answer.wait(call, withdraw)
+    except OpError as error:
+        raise _for_worker(error) from error
+    data: bytes = response.SerializeToString()
+    return data
+
+
+def _start(
+    kind: type[Message],
+    start: Callable[..., Callable[[], None]],
+    data: bytes,
+    call: Call,
+    reply: Reply,
+) -> bool:
+    """Start the work of a call, which replies later."""
+    try:
+        request = parse_message(kind, data)
+    except OpError as error:
+        reply(b"", error)
+        return True
+
+    def done(response: Any, error: OpError | None) -> None:
+        if error is not None:
+            reply(b"", _for_worker(error))
+        else:
+            reply(response.SerializeToString(), None)
+
+    withdraw = start(request, done)
+    if not call.on_end(withdraw):
+        withdraw()
+    return True
 
 
 def _run_graph_response(result: StepResult, variants: VariantRegistry) -> bytes:

@@ -227,25 +227,3 @@ def test_members_in_rounds_of_a_loop_meet_round_by_round() -> None:
         graphmill.Session(first.target, graph=graph) as session,
     ):
         assert [value.tolist() for value in session.run(sums)] == [[12], [12]]
-
-
-def test_a_group_with_members_in_other_sessions_is_refused() -> None:
-    tasks = {"worker": free_addresses(2)}
-    with (
-        graphmill.Server(tasks, "worker", 0) as first,
-        graphmill.Server(tasks, "worker", 1),
-    ):
-        graph, sums = placed(
-            ["/job:worker/task:0"],
-            lambda _: ops.distributed.collective_reduce(
-                constant([1]), merge_op="Add", final_op="Id", subdiv_offsets=[0], **common(2)
-            ),
-        )
-        with (
-            graphmill.Session(first.target, graph=graph) as session,
-            pytest.raises(errors.UnimplementedError) as caught,
-        ):
-            session.run(sums)
-    message = str(caught.value)
-    assert "collectives between sessions are not implemented" in message
-    assert "group 1, instance 2, on /job:worker/replica:0/task:0" in message

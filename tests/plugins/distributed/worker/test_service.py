@@ -334,7 +334,7 @@ def test_receives_are_logged_while_a_master_requests_them(tasks: list[Task]) -> 
 
 @pytest.mark.parametrize(
     ("method", "reason"),
-    [("Tracing", "profile"), ("RecvBuf", "collectives"), ("CompleteGroup", "collectives")],
+    [("Tracing", "profile"), ("RecvBuf", "collectives"), ("CompleteGroup", "tasks of TensorFlow")],
 )
 def test_missing_item_is_reported_with_reason(tasks: list[Task], method: str, reason: str) -> None:
     with pytest.raises(errors.UnimplementedError, match=reason):
@@ -347,7 +347,7 @@ def test_every_method_of_the_service_has_a_behaviour(tasks: list[Task]) -> None:
 
 @pytest.mark.parametrize("data", [b"\xff", b"\x0a\xff\xff\xff\xff\x0f", b"garbage, no message"])
 def test_garbage_is_refused_with_a_type(tasks: list[Task], data: bytes) -> None:
-    empty = {"Tracing", "RecvBuf", "CompleteGroup", "CompleteInstance"}
+    empty = {"Tracing", "RecvBuf"}
     for name, behaviour in tasks[0].service.behaviours().items():
         expected = errors.UnimplementedError if name in empty else errors.InvalidArgumentError
         with pytest.raises(expected):
