@@ -61,7 +61,7 @@ class SessionStats:
 
 def session_stats(session: DirectSession) -> SessionStats:
     """Return the counts of a session; steps that run meanwhile may or may not be counted."""
-    executors = session.kept_executors()
+    executors = session.cached_executors()
     graphs = [item.graph for one in executors for item in one.hot_items or one.items]
     compilations = [found for graph in graphs if (found := find_compilation(graph)) is not None]
     clusters = [cluster for compilation in compilations for cluster in compilation.clusters]

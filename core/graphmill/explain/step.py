@@ -199,7 +199,7 @@ def explain_all(session: Session) -> list[StepRecord]:
 
 def step_records(session: DirectSession) -> list[StepRecord]:
     """Return the records of all signatures in a session's executor caches."""
-    return [_step_record(session, executors) for executors in session.kept_executors()]
+    return [_step_record(session, executors) for executors in session.cached_executors()]
 
 
 def _record(

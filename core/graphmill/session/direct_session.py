@@ -255,7 +255,7 @@ class DirectSession(SessionInterface):
             from graphmill.session.graph_growth import GrowthWatch  # most graphs never grow
 
             self._growth = GrowthWatch()
-        num_steps = sum(one.step_count for one in self.kept_executors())
+        num_steps = sum(one.step_count for one in self.cached_executors())
         self._growth.note(source, name, size, num_steps)
 
     def executors(
@@ -338,7 +338,7 @@ class DirectSession(SessionInterface):
         cached = self.debug_executors(signature, is_partial=is_partial)
         return DebugStep(self, cached, values, driver, is_partial=is_partial)
 
-    def kept_executors(self) -> list[ExecutorsAndKeys]:
+    def cached_executors(self) -> list[ExecutorsAndKeys]:
         """Return the cached executors of all signatures, except of partial and watched runs."""
         of_callables = [entry for entry in self._variants() if entry.form is not None]
         return [*self._cache.entries(), *of_callables]
@@ -508,7 +508,7 @@ class DirectSession(SessionInterface):
         for device in self.devices:
             device.after_fork_in_child()
         self.partial_runs.abandon()
-        for executors in self.kept_executors():
+        for executors in self.cached_executors():
             self.hot_steps.after_fork_in_child(executors)
 
     def reset(self, containers: Iterable[str]) -> None:

@@ -10,7 +10,7 @@ from graphmill_plugins.lowerings.indices import in_range
 if TYPE_CHECKING:
     from graphmill.spi import ArrayNamespace, Value
 
-FAR: Final = 1e6
+MAX_MAGNITUDE: Final = 1e6
 """Maximum box coordinate and hue; rounding makes results for larger values arbitrary."""
 
 
@@ -38,12 +38,12 @@ def gradient_boxes_are_finite(
     return xp.all(xp.isfinite(boxes))
 
 
-def crops_are_near(
+def boxes_are_moderate(
     xp: ArrayNamespace, images: Value, boxes: Value, box_ind: Value, size: Value
 ) -> Value:
     """Check that box coordinates are finite and of moderate size."""
     del images, box_ind, size
-    return xp.all(xp.abs(boxes) <= FAR)
+    return xp.all(xp.abs(boxes) <= MAX_MAGNITUDE)
 
 
 def image_gradients_exist(
@@ -62,17 +62,17 @@ def box_gradients_exist(
     return in_range(xp, box_ind, 0, image.shape[0])
 
 
-def box_gradients_are_near(
+def gradient_boxes_are_moderate(
     xp: ArrayNamespace, grads: Value, image: Value, boxes: Value, box_ind: Value
 ) -> Value:
     """Check that box coordinates are finite and of moderate size."""
     del grads, image, box_ind
-    return xp.all(xp.abs(boxes) <= FAR)
+    return xp.all(xp.abs(boxes) <= MAX_MAGNITUDE)
 
 
-def hues_are_near(xp: ArrayNamespace, images: Value, delta: Value) -> Value:
+def hues_are_moderate(xp: ArrayNamespace, images: Value, delta: Value) -> Value:
     """Check that colors and the change of hue are finite and of moderate size."""
-    return xp.all(xp.abs(images) <= FAR) & xp.all(xp.abs(delta) <= FAR)
+    return xp.all(xp.abs(images) <= MAX_MAGNITUDE) & xp.all(xp.abs(delta) <= MAX_MAGNITUDE)
 
 
 LOWERINGS: Final = LoweringTable(
@@ -82,7 +82,7 @@ LOWERINGS: Final = LoweringTable(
             checks=(
                 Check(crops_exist, errors.OutOfRangeError),
                 Check(boxes_are_finite, errors.InvalidArgumentError),
-                Check(crops_are_near),
+                Check(boxes_are_moderate),
             ),
         ),
         Lowering(
@@ -90,7 +90,7 @@ LOWERINGS: Final = LoweringTable(
             checks=(
                 Check(image_gradients_exist, errors.OutOfRangeError),
                 Check(boxes_are_finite, errors.InvalidArgumentError),
-                Check(crops_are_near),
+                Check(boxes_are_moderate),
             ),
         ),
         Lowering(
@@ -98,9 +98,9 @@ LOWERINGS: Final = LoweringTable(
             checks=(
                 Check(box_gradients_exist, errors.OutOfRangeError),
                 Check(gradient_boxes_are_finite, errors.InvalidArgumentError),
-                Check(box_gradients_are_near),
+                Check(gradient_boxes_are_moderate),
             ),
         ),
-        Lowering(("AdjustHue",), checks=(Check(hues_are_near),)),
+        Lowering(("AdjustHue",), checks=(Check(hues_are_moderate),)),
     )
 )

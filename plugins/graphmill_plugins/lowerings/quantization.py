@@ -11,7 +11,7 @@ from graphmill.spi import Check, Lowering, LoweringTable, errors
 if TYPE_CHECKING:
     from graphmill.spi import ArrayNamespace, Value
 
-_FAR: Final = 1e30
+_MAX_MAGNITUDE: Final = 1e30
 """Maximum range; the quantization step of larger ones overflows, differently in XLA and NumPy."""
 
 
@@ -23,31 +23,31 @@ def range_is_ordered(
     return xp.all(low <= high) if range_given else np.True_
 
 
-def quantized_range_is_near(
+def quantized_range_is_moderate(
     xp: ArrayNamespace, values: Value, low: Value, high: Value, *_: Value, range_given: bool
 ) -> Value:
     """Check that the range, by default that of the values, is of moderate size."""
-    return _are_near(xp, low, high) if range_given else _are_near(xp, values)
+    return _are_moderate(xp, low, high) if range_given else _are_moderate(xp, values)
 
 
-def range_is_near(xp: ArrayNamespace, values: Value, low: Value, high: Value) -> Value:
+def range_is_moderate(xp: ArrayNamespace, values: Value, low: Value, high: Value) -> Value:
     """Check that the ends of a range are of moderate size."""
     del values
-    return _are_near(xp, low, high)
+    return _are_moderate(xp, low, high)
 
 
-def gradient_range_is_near(
+def gradient_range_is_moderate(
     xp: ArrayNamespace, gradients: Value, values: Value, low: Value, high: Value
 ) -> Value:
     """Check that the ends of a range and all values are of moderate size."""
     del gradients
-    return _are_near(xp, values, low, high)
+    return _are_moderate(xp, values, low, high)
 
 
-def _are_near(xp: ArrayNamespace, *limits: Value) -> Value:
+def _are_moderate(xp: ArrayNamespace, *limits: Value) -> Value:
     holds = np.True_
     for value in limits:
-        holds = holds & xp.all(xp.abs(value) <= _FAR)
+        holds = holds & xp.all(xp.abs(value) <= _MAX_MAGNITUDE)
     return holds
 
 
@@ -57,16 +57,16 @@ LOWERINGS: Final = LoweringTable(
             ("QuantizeAndDequantizeV2", "QuantizeAndDequantizeV3", "QuantizeAndDequantizeV4"),
             checks=(
                 Check(range_is_ordered, errors.InvalidArgumentError),
-                Check(quantized_range_is_near),
+                Check(quantized_range_is_moderate),
             ),
         ),
         Lowering(
             ("FakeQuantWithMinMaxVars", "FakeQuantWithMinMaxVarsPerChannel"),
-            checks=(Check(range_is_near),),
+            checks=(Check(range_is_moderate),),
         ),
         Lowering(
             ("FakeQuantWithMinMaxVarsGradient", "FakeQuantWithMinMaxVarsPerChannelGradient"),
-            checks=(Check(gradient_range_is_near),),
+            checks=(Check(gradient_range_is_moderate),),
         ),
     )
 )

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from graphmill.spi import ArrayNamespace, Value
 
-_FAR: Final = 1e6
+_MAX_MAGNITUDE: Final = 1e6
 # Up to these limits the series of incomplete gamma functions are short, and their powers accurate.
 _GAMMA_LIMIT: Final = {np.dtype(np.float32): 1e4, np.dtype(np.float64): 64.0}
 
@@ -35,13 +35,13 @@ def within(*bounds: tuple[float, float]) -> Callable[..., Value]:
     return inputs_are_usual
 
 
-def gamma_is_usual(xp: ArrayNamespace, a: Value, x: Value) -> Value:
+def gamma_is_in_domain(xp: ArrayNamespace, a: Value, x: Value) -> Value:
     """Check that arguments of incomplete gamma functions are in XLA's accurate domain."""
     high = _GAMMA_LIMIT[np.dtype(a.dtype)]
     return within((1e-6, high), (0.0, high))(xp, a, x)
 
 
-def gamma_gradient_is_usual(xp: ArrayNamespace, a: Value, x: Value) -> Value:
+def gamma_gradient_is_in_domain(xp: ArrayNamespace, a: Value, x: Value) -> Value:
     """Check that arguments of incomplete gamma derivatives are in XLA's accurate domain."""
     high = _GAMMA_LIMIT[np.dtype(a.dtype)]
     return within((0.01, high), (1e-3, high))(xp, a, x)
@@ -50,10 +50,10 @@ def gamma_gradient_is_usual(xp: ArrayNamespace, a: Value, x: Value) -> Value:
 LOWERINGS: Final = LoweringTable(
     Lowering(ops, checks=(Check(predicate),))
     for ops, predicate in (
-        (("Igamma", "Igammac"), gamma_is_usual),
-        (("IgammaGradA",), gamma_gradient_is_usual),
-        (("Zeta",), within((1.0 + 1e-3, 64.0), (1e-3, _FAR))),
-        (("Polygamma",), within((0.0, 16.0), (1e-3, _FAR))),
+        (("Igamma", "Igammac"), gamma_is_in_domain),
+        (("IgammaGradA",), gamma_gradient_is_in_domain),
+        (("Zeta",), within((1.0 + 1e-3, 64.0), (1e-3, _MAX_MAGNITUDE))),
+        (("Polygamma",), within((0.0, 16.0), (1e-3, _MAX_MAGNITUDE))),
         (("Betainc",), within((1e-3, 1e4), (1e-3, 1e4), (0.0, 1.0))),
         (("RandomGammaGrad",), within((1e-2, 1e4), (1e-3, 1e4))),
     )

@@ -27,7 +27,7 @@ def graphs_of_a_loop() -> tuple[list[Graph], Graph]:
     with graphmill.Session(graph=graph, config=config) as session:
         assert session.run("out:0", {"limit:0": 3}) == 4
         inner: Any = session._impl
-        (executors,) = inner.kept_executors()
+        (executors,) = inner.cached_executors()
         return [item.graph for item in executors.serving], inner.graph
 
 

@@ -122,7 +122,7 @@ def test_a_trace_that_was_read_releases_the_graphs() -> None:
     graph = logarithm()
     with graphmill.Session(graph=graph, config=OFF) as session:
         session.run("y:0", {"x:0": [1.0]}, run_metadata=trace)
-        partition = weakref.ref(session._impl.kept_executors()[0].items[0].graph)  # type: ignore[attr-defined]
+        partition = weakref.ref(session._impl.cached_executors()[0].items[0].graph)  # type: ignore[attr-defined]
     del session
     assert node_runs(trace)
     gc.collect()

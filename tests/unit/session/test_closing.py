@@ -178,7 +178,7 @@ def test_graphs_of_traced_steps_are_released() -> None:
         metadata, options = graphmill.RunMetadata(), {"trace_level": "FULL_TRACE"}
         session.run("y:0", {"x:0": 1.0}, options=options, run_metadata=metadata)
         assert metadata.step_stats.dev_stats
-        for entry in session._impl.kept_executors():
+        for entry in session._impl.cached_executors():
             for item in entry.items:
                 weakref.finalize(item.graph, released.append, None)
         del entry, item

@@ -7,7 +7,7 @@ a `Merge` and may be dead, control edges between sibling branches or with the su
 
 A graph consists of regions. All values of a region are live, or all are dead. So no `Merge` has two
 live inputs, and no loop has both live and dead variables: the result does not depend on the order
-in which nodes run. Values that may be dead while their region is live are `doubtful`.
+in which nodes run. Values that may be dead while their region is live are `maybe_dead`.
 """
 
 from __future__ import annotations
@@ -67,9 +67,9 @@ class _Region:
         depth: how much deeper loops and conditionals may nest.
         pivot: a node that is live exactly if the region is; None for the whole graph.
         values, flags: integers and bools that are live exactly if the region is.
-        doubtful: integers that may be dead while the region is live.
+        maybe_dead: integers that may be dead while the region is live.
         nodes: nodes of the frame that other nodes may wait for; live if the region is.
-        doubtful_nodes: the same, but they may be dead.
+        maybe_dead_nodes: the same, but they may be dead.
         refs: references to the variable that are live exactly if the region is.
     """
 
@@ -77,9 +77,9 @@ class _Region:
     pivot: Node | None
     values: list[_Output] = field(default_factory=list)
     flags: list[_Output] = field(default_factory=list)
-    doubtful: list[_Output] = field(default_factory=list)
+    maybe_dead: list[_Output] = field(default_factory=list)
     nodes: list[Node] = field(default_factory=list)
-    doubtful_nodes: list[Node] = field(default_factory=list)
+    maybe_dead_nodes: list[Node] = field(default_factory=list)
     refs: list[_Output] = field(default_factory=list)
 
 
@@ -143,7 +143,7 @@ class _Maker:
                 root.flags.append((flag, 0))
         start = self._add_variable(root) if self._references else ""
         self.fill(root, self._integer(2, 7))
-        fetched = self._some(root.values[2:], 1, 3) + self._some(root.doubtful, 0, 3)
+        fetched = self._some(root.values[2:], 1, 3) + self._some(root.maybe_dead, 0, 3)
         names = [f"{node.name}:{output}" for node, output in fetched]
         return StructuredGraph(name, self._graph, feeds, tuple(dict.fromkeys(names)), start)
 
@@ -181,31 +181,31 @@ class _Maker:
             a, b = self._pick(region.values), self._pick(region.values)
             self._value(region, self._op(region, self._pick(_BINARY), a, b))
 
-    def doubt(self, region: _Region) -> None:
+    def calculate_maybe_dead(self, region: _Region) -> None:
         """Add a calculation with a value that may be dead."""
-        if region.doubtful:
-            a, b = self._pick(region.doubtful), self._pick(region.values + region.doubtful)
+        if region.maybe_dead:
+            a, b = self._pick(region.maybe_dead), self._pick(region.values + region.maybe_dead)
             node = self._op(region, self._pick(_BINARY), a, b)
-            region.doubtful.append((node, 0))
-            region.doubtful_nodes.append(node)
+            region.maybe_dead.append((node, 0))
+            region.maybe_dead_nodes.append(node)
 
     def wait(self, region: _Region) -> None:
-        """Add control edges to a value; those from doubtful nodes go through a `ControlTrigger`."""
+        """Add control edges to a value; those from possibly dead nodes go through a trigger."""
         if not region.nodes:
             return
         after = self._some(region.nodes, 1, 3)
-        if region.doubtful_nodes and self._integer(0, 3):
-            after = [self._add("ControlTrigger", (), [*after, self._pick(region.doubtful_nodes)])]
+        if region.maybe_dead_nodes and self._integer(0, 3):
+            after = [self._add("ControlTrigger", (), [*after, self._pick(region.maybe_dead_nodes)])]
         elif self._integer(0, 1):
             after = [self._add("NoOp", (), after)]
         self._value(region, self._add("Identity", [self._pick(region.values)], after))
 
     def wait_for_dead(self, region: _Region) -> None:
         """Add a control edge from a node that may be dead, so the value may be dead too."""
-        if region.doubtful_nodes:
-            after = [self._pick(region.doubtful_nodes)]
+        if region.maybe_dead_nodes:
+            after = [self._pick(region.maybe_dead_nodes)]
             node = self._add("Identity", [self._pick(region.values)], after)
-            region.doubtful.append((node, 0))
+            region.maybe_dead.append((node, 0))
 
     def branch(self, region: _Region) -> None:
         """Add a conditional; one of its branches is dead."""
@@ -281,21 +281,21 @@ class _Maker:
     def _leak(self, inner: _Region, region: _Region) -> None:
         """Make values of a branch available outside, where they may be dead."""
         if self._integer(0, 3):
-            region.doubtful += self._some(inner.values + inner.doubtful, 1, 2)
+            region.maybe_dead += self._some(inner.values + inner.maybe_dead, 1, 2)
             if inner.pivot is not None:
-                region.doubtful_nodes.append(inner.pivot)
+                region.maybe_dead_nodes.append(inner.pivot)
 
     def gate(self, region: _Region) -> None:
-        """Add a region that is dead if a doubtful value is dead."""
-        if not region.doubtful:
+        """Add a region that is dead if a value that may be dead is."""
+        if not region.maybe_dead:
             return
-        pivot = self._add("Identity", [self._pick(region.doubtful)])
+        pivot = self._add("Identity", [self._pick(region.maybe_dead)])
         inner = _Region(region.depth - 1, pivot, [(pivot, 0)], nodes=[pivot, *region.nodes])
         for value in self._some(region.values, 1, 2):
             inner.values.append((self._add("Identity", [value], [pivot]), 0))
         self.fill(inner, self._integer(1, 3))
-        region.doubtful += self._some(inner.values, 1, 2)
-        region.doubtful_nodes.append(pivot)
+        region.maybe_dead += self._some(inner.values, 1, 2)
+        region.maybe_dead_nodes.append(pivot)
 
     def loop(self, region: _Region) -> None:
         """Add a loop."""
@@ -412,7 +412,7 @@ _FLAT: Final[tuple[Callable[[_Maker, _Region], None], ...]] = (
     _Maker.calculate,
     _Maker.calculate,
     _Maker.wait,
-    _Maker.doubt,
+    _Maker.calculate_maybe_dead,
     _Maker.wait_for_dead,
 )
 _NESTING: Final = (_Maker.branch, _Maker.branch, _Maker.gate, _Maker.gate, _Maker.loop)

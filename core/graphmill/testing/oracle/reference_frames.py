@@ -114,13 +114,13 @@ class FramesReference:
 
     def _merge(self, data: Sequence[tuple[str, int]], tag: Tag) -> list[Any] | None:
         for position, source in enumerate(data):
-            if self._comes(source[0], tag):
+            if self._merge_receives(source[0], tag):
                 value = self._output(source, tag)
                 if value is not DEAD:
                     return [value, np.int32(position)]
         return None
 
-    def _comes(self, source: str, tag: Tag) -> bool:
+    def _merge_receives(self, source: str, tag: Tag) -> bool:
         """Return whether a loop's `Merge` receives this input in an iteration, dead or alive."""
         role = self._role(source)
         if role is ControlFlow.NEXT_ITERATION:
@@ -132,13 +132,13 @@ class FramesReference:
         if source in self._fed:
             return self._fed[source]
         name, output = source
-        outputs = self._outputs(name, self._home(name, tag))
+        outputs = self._outputs(name, self._producer_iteration(name, tag))
         return DEAD if outputs is None else outputs[output]
 
     def _is_dead(self, name: str, tag: Tag) -> bool:
         if name not in self._inputs:  # a fed node does not run
             return False
-        return self._outputs(name, self._home(name, tag)) is None
+        return self._outputs(name, self._producer_iteration(name, tag)) is None
 
     def _outputs(self, name: str, tag: Tag) -> list[Any] | None:
         key = (name, tag)
@@ -146,7 +146,7 @@ class FramesReference:
             raise _NotYetError(key)
         return self.fired[key]
 
-    def _home(self, name: str, tag: Tag) -> Tag:
+    def _producer_iteration(self, name: str, tag: Tag) -> Tag:
         """Return the iteration that produced a value read in the iteration `tag`."""
         role = self._role(name)
         if role is ControlFlow.ENTER:
@@ -154,9 +154,9 @@ class FramesReference:
         if role is ControlFlow.NEXT_ITERATION:
             (frame, iteration) = tag[-1]
             return (*tag[:-1], (frame, iteration - 1))
-        return self._leaves(name, tag) if role is ControlFlow.EXIT else tag
+        return self._exit_iteration(name, tag) if role is ControlFlow.EXIT else tag
 
-    def _leaves(self, name: str, tag: Tag) -> Tag:
+    def _exit_iteration(self, name: str, tag: Tag) -> Tag:
         """Return the iteration in which an `Exit` is live, or the last one."""
         path = self._frame(name)
         iteration = 0

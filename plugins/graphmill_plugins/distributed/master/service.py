@@ -100,11 +100,11 @@ class MasterService:
         """The open sessions."""
         return self._sessions
 
-    def kept_executors(self) -> list[ExecutorsAndKeys]:
+    def cached_executors(self) -> list[ExecutorsAndKeys]:
         """Return the executors of sessions that run in this process alone."""
         sessions = [one.session for one in self._sessions.all()]
         direct = [one for one in sessions if isinstance(one, DirectSession)]
-        return [executors for one in direct for executors in one.kept_executors()]
+        return [executors for one in direct for executors in one.cached_executors()]
 
     def behaviours(self) -> dict[str, Behaviour]:
         """Return the implementation of each method of the service, by name."""

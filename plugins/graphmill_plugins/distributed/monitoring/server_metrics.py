@@ -114,7 +114,7 @@ class ServerMetrics:
         graphs = [graph for session in sessions for graph in session.graphs.all()]
         executors = [
             *(graph.executors for graph in graphs),
-            *self._master.kept_executors(),
+            *self._master.cached_executors(),
         ]
         yield Metric(
             "graphmill_cluster_calls",

@@ -61,7 +61,7 @@ def find_clusters(
     order = topological_order(graph)
     repeated = SparseDedupAnalysis(graph, eligibility.choices)
     refused: dict[Node, str] = {}
-    separated = {node for node in order if eligibility.lists.gives_some_rows(node)}
+    separated = {node for node in order if eligibility.lists.stacks_dynamic_list(node)}
     pytrees = PytreeEdges(eligibility.choices)
 
     def why_not(node: Node) -> str | None:

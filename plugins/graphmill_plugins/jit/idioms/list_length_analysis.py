@@ -53,7 +53,7 @@ class ListLengthAnalysis:
     def __init__(self, bodies: BodyProvider) -> None:
         self._bodies = bodies
 
-    def gives_some_rows(self, node: Node) -> bool:
+    def stacks_dynamic_list(self, node: Node) -> bool:
         """Return whether a node stacks a list whose length is dynamic."""
         grows = _STACKS.get(node.op)
         if (

@@ -71,7 +71,7 @@ class Gradients:
         """Drop the waiting steps, which do not exist in this process."""
         self._wanting.clear()
 
-    def bring(
+    def submit(
         self,
         key: int,
         gradient: Value,
@@ -177,6 +177,6 @@ class UnbatchGrad:
             keys = [row[0] for row in _index(batch_index)]
         elif not np.ndim(grad):
             raise InvalidArgumentError("grad must have rows, got a scalar")
-        gradients.bring(key, grad, keys, done, ctx.wait(lambda: "the gradients of its batch"))
+        gradients.submit(key, grad, keys, done, ctx.wait(lambda: "the gradients of its batch"))
         if keys is None:
             done(grad[:0])

@@ -118,6 +118,6 @@ def test_e8_devices_that_compute_at_once_are_not_waited_for() -> None:
     with graphmill.Session(graph=graph) as session:
         assert not session.list_devices()[0].name.endswith("SLOW:0")
         session.run("c:0")
-        (executors,) = session._impl.kept_executors()
+        (executors,) = session._impl.cached_executors()
         assert not executors.syncs_devices
         assert not syncs_devices(executors.items)

@@ -99,8 +99,8 @@ class _Beams:
         self._grow(labels)
         np.fmax(everything, _NEVER, out=everything)  # a NaN never enters the beam
         chosen, totals = self._best(everything)
-        for row in cancellable(self._rows_in_doubt(chosen), 1):
-            self._silence(row, everything[row])
+        for row in cancellable(self._rows_to_correct(chosen), 1):
+            self._remove_extensions(row, everything[row])
             chosen[row], totals[row] = self._best(everything[row : row + 1])
         self._move(chosen, totals, blank, label)
 
@@ -142,7 +142,7 @@ class _Beams:
         order += np.arange(len(order))[:, None] * width
         return columns.take(order), totals.take(order)
 
-    def _rows_in_doubt(self, chosen: Any) -> list[int]:
+    def _rows_to_correct(self, chosen: Any) -> list[int]:
         """Return the rows in which an evicted prefix has extensions and follows its parent."""
         count, width = chosen.shape
         is_new = chosen >= width
@@ -152,11 +152,11 @@ class _Beams:
         flat = evicted.reshape(-1)
         flat[source[is_new]] = True
         flat[source[~is_new]] = False
-        doubtful = evicted & (self._above[:count] < np.arange(width + 1))
-        rows: list[int] = np.flatnonzero(doubtful.any(axis=1)).tolist()
+        may_reenter = evicted & (self._above[:count] < np.arange(width + 1))
+        rows: list[int] = np.flatnonzero(may_reenter.any(axis=1)).tolist()
         return rows
 
-    def _silence(self, row: int, values: Any) -> None:
+    def _remove_extensions(self, row: int, values: Any) -> None:
         """Remove the extensions of prefixes that are evicted before their parent is extended."""
         width, classes = self._width, self._classes
         above, totals = self._above[row, :width], values[:width]
