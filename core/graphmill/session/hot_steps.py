@@ -170,7 +170,8 @@ class HotSteps:
                 items = self._session.hot_partitions(key, executors.form)
         except PluginFaultError as error:
             self._send(executors, HotEvent.PLUGIN_RAISED, error.message)
-            text = f"{error.message}. The steps are interpreted: {', '.join(executors.fetches)}"
+            fetches = ", ".join(executors.fetches)
+            text = f"{error.message}. Steps that fetch {fetches or 'nothing'} are interpreted"
             self._session.host.fault_warnings.warn((error.plugin, type(error.__cause__)), text)
         except OpError as error:
             self._send(executors, HotEvent.GRAPH_REFUSED, error.message)

@@ -52,7 +52,7 @@ def create_devices(host: Host, config: ConfigProto, name_prefix: str = NAME_PREF
             reason = host.devices.get(name).why_none()
             warnings.warn(
                 f"there is no device of type {name}, which device_count requests: {reason}; "
-                "the session runs without",
+                "the session runs without it",
                 stacklevel=2,
             )
     unknown = sorted(requested.difference(types, {"GPU"}))

@@ -162,7 +162,7 @@ def _as_message(source: Any) -> Any:
             return proto.MetaGraphDef.FromString(content)
         except DecodeError as error:
             raise InvalidArgumentError(
-                f"{path} has {len(content)} bytes and is cut off or damaged: {error}"
+                f"{path} has {len(content)} bytes and is truncated or damaged: {error}"
             ) from error
     from google.protobuf import json_format, text_format
 

@@ -294,7 +294,7 @@ def test_open_inference_protocol(line):
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"\0" * 7, "no multiple of 4"),
+        (b"\0" * 7, "not a multiple of 4"),
         (b"\0" * 12, "has 3 elements; expected 2"),
     ],
 )
@@ -315,7 +315,7 @@ def test_raw_texts(connect, tmp_path):
     assert list(answer.raw_output_contents) == [data]
     request.raw_input_contents[0] = data[:-1]
     found = call.fails(INFERENCE, "ModelInfer", request, proto.ModelInferResponse)
-    assert "are cut off" in found[1]
+    assert "are truncated" in found[1]
 
 
 def test_health_service(connect, tmp_path):

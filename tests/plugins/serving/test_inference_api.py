@@ -159,7 +159,7 @@ def test_binary_texts_have_lengths(serve, tmp_path):
         ({"inputs": [BINARY_X]}, FLOATS + b"1", "1 bytes follow the binary data"),
         ({"inputs": [{**BINARY_X, "shape": [3]}]}, FLOATS, "has 2 elements; expected 3"),
         ({"inputs": [{**BINARY_X, "data": [1, 2]}]}, FLOATS, "both 'data' and"),
-        ({"inputs": [binary("x", "FP32", [1], b"12345")]}, b"12345", "no multiple of 4"),
+        ({"inputs": [binary("x", "FP32", [1], b"12345")]}, b"12345", "not a multiple of 4"),
         ({"inputs": [{**X, "parameters": {"binary_data_size": -1}}]}, b"", "both 'data' and"),
         ({"inputs": [{**BINARY_X, "parameters": {"binary_data_size": -1}}]}, b"", "has -1 bytes"),
         ({"inputs": [{**BINARY_X, "parameters": {"binary_data_size": "8"}}]}, FLOATS, "type int"),

@@ -221,7 +221,9 @@ def test_cut_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "model.meta"
     content = train.export_meta_graph(path, build()).SerializeToString()
     path.write_bytes(content[: len(content) * 2 // 3])
-    with pytest.raises(errors.InvalidArgumentError, match=r"model\.meta has \d+ bytes and is cut"):
+    with pytest.raises(
+        errors.InvalidArgumentError, match=r"model\.meta has \d+ bytes and is truncated"
+    ):
         train.import_meta_graph(path, graph=graphmill.Graph())
 
 

@@ -124,7 +124,7 @@ class LocalClient:
             InvalidArgumentError: the frame is malformed.
         """
         if frame.kind not in (RESPONSE, FAILURE):
-            raise InvalidArgumentError(f"a frame of kind {frame.kind} from a server")
+            raise InvalidArgumentError(f"a server sent an unexpected frame of kind {frame.kind}")
         failure = None if frame.kind == RESPONSE else read_failure(frame.content)
         done = self._calls.pop(frame.call_id, None)
         if done is not None:

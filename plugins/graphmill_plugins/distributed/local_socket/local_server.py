@@ -224,7 +224,7 @@ class _ServedConnection:
             if call is not None:
                 call.end()
         else:
-            raise InvalidArgumentError(f"a frame of kind {received.kind} from a client")
+            raise InvalidArgumentError(f"a client sent an unexpected frame of kind {received.kind}")
 
     def _begin(self, call_id: int, content: bytes) -> None:
         server = self._server

@@ -92,7 +92,7 @@ class CompressedElement:
         expected = sum(component.num_bytes for component in self.components)
         if len(content) != expected:
             raise DataLossError(
-                f"a compressed element has {len(content)} bytes, its components {expected}"
+                f"a compressed element has {len(content)} bytes, but its components need {expected}"
             )
         return content
 

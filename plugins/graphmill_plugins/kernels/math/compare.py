@@ -127,8 +127,9 @@ def _for_rows(condition: Value, shape: tuple[int, ...]) -> Value:
     if condition.ndim == 1 and shape and condition.shape[0] == shape[0]:
         return condition.reshape(condition.shape + (1,) * (len(shape) - 1))
     raise InvalidArgumentError(
-        f"the condition of shape {shape_text(condition.shape)} fits values of shape "
-        f"{shape_text(shape)} neither element by element nor row by row"
+        f"the condition has shape {shape_text(condition.shape)}; for values of shape "
+        f"{shape_text(shape)} it must be a scalar, of that shape, or a vector with one element for "
+        "each row"
     )
 
 

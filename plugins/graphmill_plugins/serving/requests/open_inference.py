@@ -118,7 +118,9 @@ def check_size(name: str, shape: Iterable[int], count: int) -> tuple[int, ...]:
     total = 1
     for size in sizes:
         if size < 0:
-            raise InvalidArgumentError(f"the shape of input {name!r} is {list(sizes)}")
+            raise InvalidArgumentError(
+                f"the shape of input {name!r} is {list(sizes)}; sizes must not be negative"
+            )
         total *= size
     if total != count:
         raise InvalidArgumentError(

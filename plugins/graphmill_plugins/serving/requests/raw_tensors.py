@@ -32,7 +32,8 @@ def from_raw(name: str, data: bytes, dtype: DType) -> NDArray[Any]:
         return object_vector(_split_texts(name, data))
     if len(data) % dtype.size:
         raise InvalidArgumentError(
-            f"input {name!r} of {dtype.name} has {len(data)} bytes, no multiple of {dtype.size}"
+            f"input {name!r} of {dtype.name} has {len(data)} bytes, "
+            f"which is not a multiple of {dtype.size}"
         )
     return np.frombuffer(data, dtype.as_numpy_dtype)
 
@@ -72,10 +73,10 @@ def _split_texts(name: str, data: bytes) -> list[bytes]:
     while start < len(data):
         end = start + _LENGTH.size
         if end > len(data):
-            raise InvalidArgumentError(f"the raw contents of input {name!r} are cut off")
+            raise InvalidArgumentError(f"the raw contents of input {name!r} are truncated")
         (size,) = _LENGTH.unpack_from(data, start)
         start = end + size
         if start > len(data):
-            raise InvalidArgumentError(f"the raw contents of input {name!r} are cut off")
+            raise InvalidArgumentError(f"the raw contents of input {name!r} are truncated")
         texts.append(data[end:start])
     return texts

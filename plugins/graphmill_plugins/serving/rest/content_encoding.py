@@ -25,5 +25,5 @@ def decompress_gzip(body: bytes, limit: int) -> bytes:
     except zlib.error as error:
         raise ValueError(f"the body is not gzip: {error}") from error
     if len(content) <= limit and (not decoder.eof or decoder.unused_data):
-        raise ValueError("the gzip body is cut off, or something follows it")
+        raise ValueError("the gzip body is truncated, or other data follows it")
     return content

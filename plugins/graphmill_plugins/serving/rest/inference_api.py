@@ -147,7 +147,9 @@ def _input(
     dtype = check_input(signature, name, _typed(tensor, "datatype", str, None))
     shape = _typed(tensor, "shape", list, None)
     if any(type(size) is not int for size in shape):
-        raise InvalidArgumentError(f"the shape of input {name!r} is {shown(shape)}")
+        raise InvalidArgumentError(
+            f"the shape of input {name!r} is {shown(shape)}; expected a list of integers"
+        )
     parameters = _typed(tensor, "parameters", dict, {})
     if _BINARY_SIZE not in parameters:
         flat, _ = flatten(name, _typed(tensor, "data", list, None))

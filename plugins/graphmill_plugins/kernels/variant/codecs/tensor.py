@@ -23,7 +23,9 @@ def decode(data: VariantData) -> TensorVariant:
         InvalidArgumentError: there is not exactly one.
     """
     if len(data.tensors) != 1:
-        raise InvalidArgumentError(f"a tensor in a variant consists of {len(data.tensors)} tensors")
+        raise InvalidArgumentError(
+            f"a variant of a tensor has {len(data.tensors)} tensors; expected one"
+        )
     return TensorVariant(data.tensors[0])
 
 

@@ -258,7 +258,7 @@ def test_an_unknown_version_of_a_compressed_element_is_refused() -> None:
 
 def test_a_compressed_element_of_another_length_is_damaged() -> None:
     value = CompressedElement(zlib.compress(b"abc"), [Component(dtypes.string, (), (2,))])
-    with pytest.raises(errors.DataLossError, match="3 bytes, its components 2"):
+    with pytest.raises(errors.DataLossError, match="3 bytes, but its components need 2"):
         value.content()
 
 

@@ -317,7 +317,7 @@ def _snappy_tensors(header: bytes, content: bytes, types: Sequence[DType]) -> It
             continue
         numpy_type = np.dtype(dtype.as_numpy_dtype)
         if len(part) != numpy_type.itemsize * math.prod(shape) or max(shape, default=0) > _MAX_DIM:
-            raise DataLossError("a tensor of a snapshot has another size than its metadata states")
+            raise DataLossError("the size of a tensor in a snapshot differs from its metadata")
         yield np.frombuffer(part, numpy_type).reshape(shape).copy()
 
 
