@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     )
     from graphmill.lowering.policies.node_effects import is_overridden as is_overridden
     from graphmill.lowering.policies.node_effects import kernels_of_node as kernels_of_node
+    from graphmill.lowering.policies.node_effects import overrides_op as overrides_op
     from graphmill.ops.definition.effects import effects_of as effects_of
     from graphmill.ops.definition.effects import randomness_of as randomness_of
 else:
@@ -40,7 +41,7 @@ else:
             "graphmill.lowering.functions.function_bodies": "body_as_run place_body",
             "graphmill.lowering.functions.inline_call": "inline_call is_plain_call",
             "graphmill.lowering.policies.node_effects": (
-                "effects_of_node function_with_effects is_overridden kernels_of_node"
+                "effects_of_node function_with_effects is_overridden kernels_of_node overrides_op"
             ),
             "graphmill.lowering.passes": "PassOptions is_switched_off",
             "graphmill.lowering.placement.placer": "PlacementOptions place",

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from graphmill import dtypes
 from graphmill.errors import OpError
 from graphmill.spi import CallKind
-from graphmill.spi.compilers import supplier_of
 from graphmill.spi.graphs import called_functions
 from graphmill.spi.passes import (
     PlacementOptions,
     function_with_effects,
     inline_call,
     is_plain_call,
+    overrides_op,
     place,
     place_body,
 )
@@ -177,7 +177,7 @@ def _is_call(node: Node, options: PassOptions) -> bool:
     host, device = options.host, options.devices.host
     choice = host.kernels.try_find(node.op_def, node.attrs, device.device_type, device.backends)
     # Another plugin's kernel for the op may behave differently from the op's traits.
-    return choice is None or supplier_of(choice.owner) == supplier_of(host.ops.provenance(node.op))
+    return choice is None or not overrides_op(choice, node.op, host.ops)
 
 
 def _callee(call: Node) -> FuncAttr:

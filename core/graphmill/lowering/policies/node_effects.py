@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from graphmill.graph.functions.function_library import FunctionLibrary
     from graphmill.graph.node import Node
     from graphmill.lowering.passes import PassOptions
+    from graphmill.ops.definition.op_registry import OpRegistry
     from graphmill.runtime.devices.device import Device
     from graphmill.runtime.kernels.kernel_registry import KernelChoice
 
@@ -68,11 +69,16 @@ def is_overridden(node: Node, options: PassOptions) -> bool:
     something else. So a node for which this returns true must run its kernel: a pass must not
     replace it according to its op's traits.
     """
-    choices = [choice for choice in kernels_of_node(node, options) if choice is not None]
-    if not choices:
-        return False
-    owner = supplier_of(options.host.ops.provenance(node.op))
-    return any(supplier_of(choice.owner) != owner for choice in choices)
+    ops = options.host.ops
+    return any(
+        choice is not None and overrides_op(choice, node.op, ops)
+        for choice in kernels_of_node(node, options)
+    )
+
+
+def overrides_op(choice: KernelChoice, op: str, ops: OpRegistry) -> bool:
+    """Return whether a kernel of an op has another supplier than the op; see `is_overridden`."""
+    return supplier_of(choice.owner) != supplier_of(ops.provenance(op))
 
 
 def _devices_of(node: Node, devices: Iterable[Device]) -> list[Device]:

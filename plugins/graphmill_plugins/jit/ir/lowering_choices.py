@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from graphmill.spi import CallKind, Source
-from graphmill.spi.compilers import COPY_TO_DEVICE, COPY_TO_HOST, supplier_of
+from graphmill.spi.compilers import COPY_TO_DEVICE, COPY_TO_HOST
 from graphmill.spi.graphs import calls_of, parse_device_name, requested_executor
-from graphmill.spi.passes import effects_of
+from graphmill.spi.passes import effects_of, overrides_op
 from graphmill_plugins.jit.ir.function_bodies import plain_bodies
 
 if TYPE_CHECKING:
@@ -228,8 +228,7 @@ class LoweringChoices:
 
     def _why_overridden(self, node: Node, choice: KernelChoice) -> str:
         """Return why a kernel whose supplier is not the op's cannot be replaced."""
-        owner = self._host.ops.provenance(node.op)
-        return _no_lowering(choice) if supplier_of(choice.owner) != supplier_of(owner) else ""
+        return _no_lowering(choice) if overrides_op(choice, node.op, self._host.ops) else ""
 
 
 def _why_not(
