@@ -5,6 +5,7 @@ Semantics: tensorflow/python/summary/writer/writer_cache.py, which never closes 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from graphmill import files
@@ -16,8 +17,17 @@ if TYPE_CHECKING:
     import os
 
 _LOCK: Final = fork_safe_rlock()
-_WRITERS: Final[dict[str, FileWriter]] = {}
-_USERS: Final[dict[str, int]] = {}
+
+
+@dataclass(slots=True)
+class _Entry:
+    """A writer, and how many users have taken it."""
+
+    writer: FileWriter
+    num_users: int = 0
+
+
+_ENTRIES: Final[dict[str, _Entry]] = {}
 
 
 class FileWriterCache:
@@ -35,30 +45,30 @@ class FileWriterCache:
         """
         path = files.as_path(logdir)
         with _LOCK:
-            if path not in _WRITERS:
-                _WRITERS[path] = FileWriter(path, infer_graph())
-                _USERS[path] = 0
-            _USERS[path] += 1
-            writer = _WRITERS[path]
-            writer.reopen()  # somebody may have closed it
-            return writer
+            entry = _ENTRIES.get(path)
+            if entry is None:
+                entry = _ENTRIES[path] = _Entry(FileWriter(path, infer_graph()))
+            entry.num_users += 1
+            entry.writer.reopen()  # a user may have closed it
+            return entry.writer
 
     @staticmethod
     def release(writer: FileWriter) -> None:
-        """Write what a writer has buffered, and close it if nobody else took it with `get`.
+        """Write what a writer has buffered, and close it after its last user.
 
         Raises:
             OpError: the events cannot be written.
         """
         path = writer.get_logdir()
         with _LOCK:
-            if _WRITERS.get(path) is not writer:
+            entry = _ENTRIES.get(path)
+            if entry is None or entry.writer is not writer:
                 return
-            _USERS[path] -= 1
-            if _USERS[path]:
+            entry.num_users -= 1
+            if entry.num_users:
                 writer.flush()
             else:
-                del _WRITERS[path], _USERS[path]
+                del _ENTRIES[path]
                 writer.close()
 
     @staticmethod
@@ -69,8 +79,7 @@ class FileWriterCache:
             OpError: the events cannot be written.
         """
         with _LOCK:
-            writers = list(_WRITERS.values())
-            _WRITERS.clear()
-            _USERS.clear()
+            writers = [entry.writer for entry in _ENTRIES.values()]
+            _ENTRIES.clear()
         for writer in writers:
             writer.close()
