@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from graphmill.errors import NotFoundError
+from graphmill.graph.attrs_cache import AttrsCache
 from graphmill.graph.node_roles import is_argument_or_result, is_constant, is_transfer
 from graphmill.lowering.bind_node import bind_node
 from graphmill.lowering.kernel_lookup import find_kernel
@@ -39,7 +40,6 @@ class _Bound(NamedTuple):
     kernel: OpKernel
     compute: Callable[..., Any]  # its call before the device and validation wrapped it
     choice: KernelChoice
-    attrs: dict[str, Any]  # kept, so that no others get their id
 
 
 class KernelFactory:
@@ -66,7 +66,7 @@ class KernelFactory:
         self._functions = functions
         self._segment = segment
         self._choices: dict[Node, KernelChoice] = {}
-        self._alike: dict[tuple[str, int], _Bound] = {}
+        self._alike: AttrsCache[_Bound] = AttrsCache()
         self._validates = is_validation_on()
 
     def choose_all(self, graph: Graph) -> None:
@@ -77,15 +77,14 @@ class KernelFactory:
             PluginConflictError: two kernels match a node equally well.
         """
         missing: dict[str, list[tuple[Node, str]]] = {}
-        found: dict[tuple[str, int], KernelChoice] = {}
+        found: AttrsCache[KernelChoice] = AttrsCache()
         for node in graph.nodes:
-            key = node.op_def.name, id(node.attrs)  # nodes with equal attrs mostly share them
-            choice = found.get(key)
+            choice = found.find(node)
             if choice is None:
                 if is_argument_or_result(node) or node.op in graph.library:
                     continue
                 try:
-                    choice = found[key] = self.choose(node)
+                    choice = found.store(node, self.choose(node))
                 except NotFoundError as error:
                     missing.setdefault(node.op, []).append((node, error.message))
                     continue
@@ -122,14 +121,13 @@ class KernelFactory:
 
     def _bind(self, node: Node, choice: KernelChoice) -> OpKernel:
         functions = self._functions
-        key = node.op_def.name, id(node.attrs)
-        alike = self._alike.get(key)
+        alike = self._alike.find(node)
         if alike is not None and alike.choice is choice:
             kernel = alike.kernel.for_node(node.name, alike.compute)
         else:
             kernel = self._bound(node, choice)
             if self._is_shared(node, choice):
-                self._alike[key] = _Bound(kernel, kernel.compute, choice, node.attrs)
+                self._alike.store(node, _Bound(kernel, kernel.compute, choice))
         kernel.functions = functions
         kernel.compute = self._device.compute_of(kernel)
         if self._validates:

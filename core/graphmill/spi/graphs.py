@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from graphmill.graph.algorithms import ancestors as ancestors
     from graphmill.graph.algorithms import is_back_edge as is_back_edge
+    from graphmill.graph.attrs_cache import AttrsCache as AttrsCache
     from graphmill.graph.control_flow.frames import FrameInfo as FrameInfo
     from graphmill.graph.control_flow.frames import FramePath as FramePath
     from graphmill.graph.control_flow.frames import analyse_frames as analyse_frames
@@ -54,6 +55,7 @@ else:
         __name__,
         {
             "graphmill.graph.algorithms": "ancestors is_back_edge",
+            "graphmill.graph.attrs_cache": "AttrsCache",
             "graphmill.graph.device_name": "parse_device_name",
             "graphmill.graph.control_flow.frames": (
                 "FrameInfo FramePath analyse_frames frame_name output_frame"

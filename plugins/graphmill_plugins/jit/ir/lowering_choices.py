@@ -8,11 +8,11 @@ might compute other values, so a node whose kernel has none of these is not in a
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from graphmill.spi import CallKind, Source
 from graphmill.spi.compilers import COPY_TO_DEVICE, COPY_TO_HOST
-from graphmill.spi.graphs import calls_of, parse_device_name, requested_executor
+from graphmill.spi.graphs import AttrsCache, calls_of, parse_device_name, requested_executor
 from graphmill.spi.passes import effects_of, overrides_op
 from graphmill_plugins.jit.ir.function_bodies import plain_bodies
 
@@ -75,7 +75,6 @@ class LoweringChoice(NamedTuple):
 class _Found(NamedTuple):
     """The lowering choice of nodes with certain attrs, and what may refuse such a node."""
 
-    attrs: dict[str, Any]  # held, so that their id is not reused
     lowering: Lowering | None
     choice: LoweringChoice | str
 
@@ -100,7 +99,7 @@ class LoweringChoices:
         self._name = "" if device is None else device.name
         self._type = _HOST_TYPE if device is None else device.device_type
         self._backends = _HOST_BACKENDS if device is None else tuple(device.backends)
-        self._found: dict[tuple[str, int], _Found] = {}
+        self._found: AttrsCache[_Found] = AttrsCache()
 
     def kernel_choice(self, node: Node) -> KernelChoice | None:
         """Return the kernel that the registry chooses for a node."""
@@ -176,11 +175,7 @@ class LoweringChoices:
         """
         if node.op in node.graph.library:
             return LoweringChoice(is_call=True)
-        # Nodes with equal ops and attrs mostly share the attrs.
-        key = node.op_def.name, id(node.attrs)
-        found = self._found.get(key)
-        if found is None:
-            found = self._found[key] = self._find(node)
+        found = self._found.find(node) or self._found.store(node, self._find(node))
         if refuses and found.lowering is not None and found.lowering.refuse:
             reason = found.lowering.refuse(node)
             if reason:
@@ -192,7 +187,7 @@ class LoweringChoices:
         owner = self._host.ops.provenance(node.op) if choice is None else choice.owner
         declared = None if choice is None else choice.definition.lowering
         lowering = self._host.lowerings.find(node.op, owner, declared)
-        return _Found(node.attrs, lowering, self._lowering_choice(node, choice, lowering))
+        return _Found(lowering, self._lowering_choice(node, choice, lowering))
 
     def _lowering_choice(
         self, node: Node, choice: KernelChoice | None, lowering: Lowering | None
