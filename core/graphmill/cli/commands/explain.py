@@ -105,14 +105,14 @@ def explain(
 
     For example: graphmill explain MODEL --node dense/MatMul --device NPU
     """
-    from graphmill.cli.commands.explain_jit import jit_blocks, jit_data, record_after
-    from graphmill.cli.commands.explain_memory import memory_blocks, memory_usage
     from graphmill.cli.input import input_args
     from graphmill.cli.input.image_input import noted_images
     from graphmill.cli.model.added_nodes import added_nodes
     from graphmill.cli.model.input_threads import queue_runners_running
     from graphmill.cli.model.loaded_model import load_model
     from graphmill.cli.model.placement import session_placement
+    from graphmill.cli.reports.jit_report import jit_blocks, jit_data, record_after
+    from graphmill.cli.reports.memory_usage import memory_blocks, memory_usage
 
     if not jit and (
         steps is not None

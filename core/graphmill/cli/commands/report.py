@@ -95,12 +95,12 @@ def report(
     For example: graphmill report MODEL --run image=@seven.png --out report.html
     """
     from graphmill import files
-    from graphmill.cli.commands.explain_jit import step_values
     from graphmill.cli.input import input_args
     from graphmill.cli.input.image_input import noted_images
     from graphmill.cli.model.input_threads import queue_runners_running
     from graphmill.cli.model.loaded_model import load_model
     from graphmill.cli.model.placement import session_placement
+    from graphmill.cli.reports.jit_report import step_values
     from graphmill.report.page import render
     from graphmill.report.report_data import collect, default_steps
 
@@ -148,8 +148,8 @@ def _collect(
     steps: int,
     is_made_up: bool,
 ) -> dict[str, Any]:
-    from graphmill.cli.commands.explain_jit import note_zeros
     from graphmill.cli.error_reporting import mark_as_execution
+    from graphmill.cli.reports.jit_report import note_zeros
     from graphmill.errors import OpError
 
     try:

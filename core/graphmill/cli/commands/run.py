@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from graphmill.cli.commands.run_batch import (
+from graphmill.cli.batch_run import (
     batch_options,
     check_batch_options,
     refuse_with_each,

@@ -58,7 +58,7 @@ def memory_usage(
         InvalidArgumentError: a value does not fit its input, or an input cannot be fed zeros.
         OpError: a step failed.
     """
-    from graphmill.cli.commands.explain_jit import step_values
+    from graphmill.cli.reports.jit_report import step_values
 
     values, _ = step_values(loaded, sources, images)
     graph = loaded.session.step_graph(record.fetches, record.feeds)

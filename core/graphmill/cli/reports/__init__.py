@@ -1,0 +1,1 @@
+"""Reports on steps of a model, for `graphmill explain` and `graphmill report`."""
