@@ -76,7 +76,9 @@ if TYPE_CHECKING:
         RunOptions,
     )
     from graphmill.runtime.kernels.kernel import kernel
-    from graphmill.session.session import InteractiveSession, Session, reset
+    from graphmill.session.interactive_session import InteractiveSession
+    from graphmill.session.session import Session
+    from graphmill.session.targets import reset
 
 __version__ = "0.1.0"
 
@@ -159,7 +161,7 @@ _HOMES = {
     "GraphDef": "graphmill.proto",
     "Host": "graphmill.plugin.host",
     "IndexedSlices": "graphmill.backprop.indexed_slices",
-    "InteractiveSession": "graphmill.session.session",
+    "InteractiveSession": "graphmill.session.interactive_session",
     "MetaGraphDef": "graphmill.proto",
     "NodeDef": "graphmill.proto",
     "RunMetadata": "graphmill.proto",
@@ -189,7 +191,7 @@ _HOMES = {
     "op_function": "graphmill.ops.definition.op_functions",
     "py_func": "graphmill.plugin.py_func",
     "py_function": "graphmill.plugin.py_func",
-    "reset": "graphmill.session.session",
+    "reset": "graphmill.session.targets",
     "set_random_seed": "graphmill.graph.random_seed",
     "switch_case": "graphmill.graph.control_flow.switch_case",
     "trainable_variables": "graphmill.graph.variable",

@@ -9,19 +9,15 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
 from graphmill import proto
-from graphmill.errors import (
-    InvalidValueError,
-    NotFoundError,
-)
+from graphmill.errors import InvalidValueError
 from graphmill.graph.default_session import pop_default_session, push_default_session
 from graphmill.graph.formats.import_export import extend_graph
 from graphmill.graph.graph import Graph
-from graphmill.plugin.host import Host, default_host
+from graphmill.plugin.host import default_host
 from graphmill.runtime.process.fork import fork_safe_lock
-from graphmill.runtime.session_interface import scheme_of
-from graphmill.session.direct_session import DirectSession
 from graphmill.session.options import as_message
 from graphmill.session.steps.fetches import FetchPlan, feed_name, several, target_name
+from graphmill.session.targets import new_session, reset
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -33,9 +29,8 @@ if TYPE_CHECKING:
     from graphmill.explain.step import StepRecord
     from graphmill.graph.builder import Graph as GraphObject
     from graphmill.graph.formats.model_file import LoadedGraph
-    from graphmill.proto.config_pb2 import ConfigProto
+    from graphmill.plugin.host import Host
     from graphmill.runtime.devices.device import DeviceAttributes
-    from graphmill.runtime.session_interface import SessionFactory, SessionInterface
     from graphmill.runtime.stepping import StepDriver
     from graphmill.runtime.steps.waits import WaitRecord
     from graphmill.session.debugging.debug_step import DebugStep
@@ -99,7 +94,7 @@ class Session:
         self._source_lock = fork_safe_lock()
         self._loaded: LoadedGraph | None = None
         self._host = host
-        self._impl = _new_session(target, config, host)
+        self._impl = new_session(target, config, host)
         self._impl.graph_object = _graph_of(weakref.ref(self))
         self._plans: dict[Any, FetchPlan] = {}
         try:
@@ -580,93 +575,6 @@ def _default_graph() -> Any:
     from graphmill.ops.inputs.default_graph import get_default_graph, has_default_graph
 
     return get_default_graph() if has_default_graph() else None
-
-
-class InteractiveSession(Session):
-    """A session that is the default session from its construction until it is closed.
-
-    Meant for notebooks and shells, where `with session:` is inconvenient. Close it in the thread
-    that made it.
-
-    Args:
-        target, graph, config, host, allow, trust: as for `Session`.
-    """
-
-    def __init__(
-        self,
-        target: str = "",
-        graph: Any = None,
-        config: Any = None,
-        host: Host | None = None,
-        *,
-        allow: Iterable[str] | None = None,
-        trust: bool | None = None,
-    ) -> None:
-        super().__init__(target, graph, config, host, allow=allow, trust=trust)
-        push_default_session(self, self.graph)
-
-    def close(self) -> None:
-        """Stop being the default session, and close."""
-        pop_default_session(self, self.graph)
-        super().close()
-
-
-def reset(
-    target: str = "",
-    containers: Iterable[str] | None = None,
-    config: Any = None,
-    *,
-    host: Host | None = None,
-) -> None:
-    """Clear resource containers of all sessions of this process, and close these (clause S10).
-
-    Args:
-        target: empty, or the target of a server, whose sessions are closed.
-        containers: names of containers; None or empty for the default container.
-        config: a `ConfigProto`; its `device_filters` select tasks of a cluster.
-        host: the host whose sessions are closed; by default the default host.
-
-    Raises:
-        NotFoundError: no plugin supports the target.
-        OpError: the server cannot be reached, or refuses.
-    """
-    config = as_message(proto.ConfigProto, config, "config")
-    host = host or default_host()
-    if target:
-        _factory(target, host).reset(target, list(containers or ()), config, host)
-        return
-    sessions = host.sessions.snapshot()
-    for session in sessions:
-        session.reset(containers or ())
-    for session in sessions:
-        session.close()
-
-
-def _new_session(target: str, config: ConfigProto, host: Host) -> SessionInterface:
-    if not target:
-        return DirectSession(host, config)
-    return _factory(target, host).new_session(target, config, host)
-
-
-def _factory(target: str, host: Host) -> SessionFactory:
-    """Return the session factory of a target.
-
-    Raises:
-        NotFoundError: no plugin registered a factory for the target's scheme.
-    """
-    scheme = scheme_of(target)
-    if scheme not in host.session_factories:
-        from pathlib import Path
-
-        schemes = ", ".join(f"'{name}://...'" for name in host.session_factories.keys())  # noqa: SIM118 - a Registry
-        error = NotFoundError(
-            f"no session factory for target {target!r}; known are '' (this process)"
-            f"{', ' if schemes else ''}{schemes}"
-        )
-        if "://" not in target and Path(target).exists():
-            error.add_note(f"try: Session(graph={target!r}), because it is a file")
-        raise error
-    return host.session_factories.get(scheme)
 
 
 def _feeds(feed_dict: Mapping[Any, Any] | None) -> Mapping[Any, Any]:
