@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from graphmill.explain.compilation import Compilation
     from graphmill.graph.node import Node
     from graphmill.lowering.partitioning.build_executors import PerPartition
-    from graphmill.runtime.kernels.kernel_registry import KernelChoice
+    from graphmill.runtime.kernels.kernel_choice import KernelChoice
     from graphmill.session.direct_session import DirectSession
     from graphmill.session.executors_cache import ExecutorsAndKeys, Signature
     from graphmill.session.session import Session

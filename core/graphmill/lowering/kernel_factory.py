@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from graphmill.lowering.functions.function_runtime import FunctionLibraryRuntime
     from graphmill.plugin.host import Host
     from graphmill.runtime.devices.device import Device
-    from graphmill.runtime.kernels.kernel_registry import KernelChoice
+    from graphmill.runtime.kernels.kernel_choice import KernelChoice
     from graphmill.runtime.kernels.op_kernel_context import OpKernelContext
     from graphmill.runtime.kernels.op_segment import StatefulKernels
     from graphmill.typing import ArrayNamespace

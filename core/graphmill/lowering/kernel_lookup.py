@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from graphmill.graph.node import Node
     from graphmill.ops.definition.op_def import OpDef
     from graphmill.runtime.devices.device import Device
-    from graphmill.runtime.kernels.kernel_registry import KernelChoice, KernelRegistry
+    from graphmill.runtime.kernels.kernel_choice import KernelChoice
+    from graphmill.runtime.kernels.kernel_registry import KernelRegistry
 
 _HOST_BACKENDS = ("numpy",)
 

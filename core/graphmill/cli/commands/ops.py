@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from graphmill.ops.definition.op_def import ArgDef, OpDef
     from graphmill.plugin.host import Host
     from graphmill.runtime.kernels.kernel import KernelDef
-    from graphmill.runtime.kernels.kernel_registry import Registration
+    from graphmill.runtime.kernels.kernel_choice import Registration
 
 _GLOB = "*?["
 _NO_GRADIENT = "no gradient is registered; JAX differentiates the op where it is traceable"

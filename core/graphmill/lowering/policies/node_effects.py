@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from graphmill.lowering.passes import PassOptions
     from graphmill.ops.definition.op_registry import OpRegistry
     from graphmill.runtime.devices.device import Device
-    from graphmill.runtime.kernels.kernel_registry import KernelChoice
+    from graphmill.runtime.kernels.kernel_choice import KernelChoice
 
 
 def effects_of_node(node: Node, options: PassOptions) -> frozenset[str]:

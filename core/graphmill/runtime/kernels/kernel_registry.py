@@ -10,58 +10,30 @@ from __future__ import annotations
 
 import importlib
 import warnings
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphmill.errors import InternalError, InvalidArgumentError, NotFoundError
-from graphmill.registry import (
-    PluginConflictError,
-    PluginWarning,
-    Provenance,
-    load_reference,
-)
-from graphmill.runtime.kernels.kernel import (
-    LOWERINGS_ATTRIBUTE,
-    KernelDef,
-    kernels_of,
-    python_value,
+from graphmill.registry import PluginWarning, Provenance, load_reference
+from graphmill.runtime.kernels.kernel import LOWERINGS_ATTRIBUTE, KernelDef, kernels_of
+from graphmill.runtime.kernels.kernel_choice import (
+    LABEL_ATTR,
+    KernelChoice,
+    Registration,
+    choose_kernel,
+    is_of_same_supplier,
+    no_kernel_message,
 )
 from graphmill.runtime.kernels.kernel_signature import check_signature
-from graphmill.runtime.kernels.lowering_registry import supplier_of
 from graphmill.runtime.process.fork import fork_safe_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from types import ModuleType
 
-    from graphmill.dtypes import DType
     from graphmill.ops.definition.op_def import OpDef
+    from graphmill.runtime.kernels.kernel_choice import Found
     from graphmill.runtime.kernels.lowering import Lowering
     from graphmill.runtime.kernels.lowering_registry import LoweringRegistry
-
-LABEL_ATTR = "_kernel"
-
-
-class Registration(NamedTuple):
-    """A kernel and the plugin that supplied it."""
-
-    definition: KernelDef
-    owner: object
-
-
-class KernelChoice(NamedTuple):
-    """The result of a lookup.
-
-    Attributes:
-        definition: the kernel that was chosen.
-        owner: the plugin that supplied it.
-        backend: the backend of the device that it runs on.
-        rejected: the source of each other kernel and the reason against it, for `explain`.
-    """
-
-    definition: KernelDef
-    owner: object
-    backend: str
-    rejected: tuple[tuple[str, str], ...]
 
 
 class _LazyModule(NamedTuple):
@@ -78,9 +50,6 @@ class _LazyModule(NamedTuple):
             return False
         return op is None or self.ops is None or op in self.ops
 
-
-_Found: TypeAlias = tuple[KernelChoice | None, tuple[tuple[str, str], ...]]
-"""The chosen kernel of a node, and the rejected kernels with their reasons."""
 
 _MAX_CACHED_CHOICES = 10_000  # that are cached; a choice depends on the op and the types of a node
 
@@ -117,8 +86,8 @@ class KernelRegistry:
         self._refused: dict[KernelDef, str] = {}
         self._unsupported: list[tuple[Mapping[str, str] | str, object]] = []
         self._version = 0
-        self._settled: dict[tuple[Any, ...], tuple[list[Registration], int]] = {}
-        self._choices: dict[tuple[Any, ...], _Found] = {}
+        self._registrations_of: dict[tuple[Any, ...], tuple[list[Registration], int]] = {}
+        self._choices: dict[tuple[Any, ...], Found] = {}
         # The value holds the chosen definition, so that its id in the key stays unique.
         self._forms: dict[tuple[Any, ...], tuple[KernelDef, KernelChoice | None, Any]] = {}
 
@@ -234,22 +203,22 @@ class KernelRegistry:
     ) -> tuple[list[Registration], int]:
         """Return the kernels of an op, and the version of the tables that contain them."""
         query = (op_def.family, op_def.name, None if backends is None else tuple(backends))
-        settled = self._settled.get(query)
-        if settled is not None:
-            return settled
+        cached = self._registrations_of.get(query)
+        if cached is not None:
+            return cached
         version = self._version
         self._load(self._modules_by_family, op_def.family, op_def.name, backends)
         self._load(self._modules_by_op, op_def.name, op_def.name, backends)
         registrations = self._checked(op_def.name)
         with self._lock:
             if version == self._version:
-                self._settled[query] = registrations, version
+                self._registrations_of[query] = registrations, version
             return registrations, self._version
 
     def _changed(self) -> None:
         """Invalidate cached lookups; call it under the lock."""
         self._version += 1
-        self._settled.clear()
+        self._registrations_of.clear()
         self._choices.clear()
         self._forms.clear()
 
@@ -306,12 +275,12 @@ class KernelRegistry:
         """
         request = (id(choice.definition), op_def.name, device_type, backend, attrs.get(LABEL_ATTR))
         candidates, version = self._registrations(op_def, (backend,))
-        rivals = [entry for entry in candidates if _supplies(entry, choice)]
+        rivals = [entry for entry in candidates if is_of_same_supplier(entry, choice)]
         types = [attrs.get(name) for entry in rivals for name in entry.definition.types]
         key = (*request, *types)
         form = self._forms.get(key)
         if form is None:
-            best, reasons = _choose(op_def, attrs, device_type, (backend,), rivals)
+            best, reasons = choose_kernel(op_def, attrs, device_type, (backend,), rivals)
             form = choice.definition, best, reasons
             with self._lock:
                 if version == self._version and len(self._forms) < _MAX_CACHED_CHOICES:
@@ -324,14 +293,14 @@ class KernelRegistry:
         attrs: Mapping[str, Any],
         device_type: str,
         backends: Sequence[str],
-    ) -> _Found:
+    ) -> Found:
         """Return the choice and why other kernels were rejected; equal nodes share both."""
         candidates, version = self._registrations(op_def, backends)
         types = [attrs.get(name) for entry in candidates for name in entry.definition.types]
         key = (op_def.name, device_type, tuple(backends), attrs.get(LABEL_ATTR), *types)
         cached = self._choices.get(key)
         if cached is None:
-            choice, rejected = _choose(op_def, attrs, device_type, backends, candidates)
+            choice, rejected = choose_kernel(op_def, attrs, device_type, backends, candidates)
             rejected = (*rejected, *self._broken_for(op_def))
             cached = choice and choice._replace(rejected=rejected), rejected
             with self._lock:
@@ -432,73 +401,6 @@ class KernelRegistry:
                 self._changed()
 
 
-def _choose(
-    op_def: OpDef,
-    attrs: Mapping[str, Any],
-    device_type: str,
-    backends: Sequence[str],
-    candidates: Sequence[Registration],
-) -> _Found:
-    rejected: list[tuple[str, str]] = []
-    for backend in backends:
-        fitting = []
-        for candidate in candidates:
-            reason = _misfit(candidate.definition, attrs, device_type, backend)
-            if reason is None:
-                fitting.append(candidate)
-            else:
-                rejected.append((_describe(candidate), reason))
-        if fitting:
-            best = _best(op_def.name, fitting)
-            rejected.extend((_describe(c), "ranks lower") for c in fitting if c is not best)
-            choice = KernelChoice(best.definition, best.owner, backend, tuple(rejected))
-            return choice, choice.rejected
-    return None, tuple(rejected)
-
-
-def no_kernel_message(
-    op_def: OpDef,
-    attrs: Mapping[str, Any],
-    device_type: str,
-    rejected: Iterable[tuple[str, str]],
-    unsupported: str = "",
-) -> str:
-    """Return the message for an op that no kernel matches.
-
-    Args:
-        op_def: the op.
-        attrs: those of the node.
-        device_type: of the device.
-        rejected: the registered kernels, each with the reason against it.
-        unsupported: why there is none, "" if that is unknown.
-    """
-    types = ", ".join(
-        f"{name}={_type_name(attrs[name])}"
-        for name in (attr.name for attr in op_def.attrs if attr.type == "type")
-        if name in attrs
-    )
-    message = f"no kernel for op {op_def.name!r} on device type {device_type!r}"
-    if types:
-        message += f" ({types})"
-    reasons = [f"{source}: {reason}" for source, reason in rejected]
-    if not reasons:
-        if unsupported:
-            return (
-                f"{message}. None is registered, because {unsupported}; "
-                "a plugin may supply one (graphmill_register_kernels)"
-            )
-        return (
-            f"{message}. None is registered; a plugin may supply one (graphmill_register_kernels). "
-            "A kernel in a module that is imported on first use counts only if the module's list "
-            "of ops names this one"
-        )
-    return message + ". Registered: " + "; ".join(reasons)
-
-
-def _type_name(value: Any) -> str:
-    return str(getattr(value, "name", value))
-
-
 def _check_compiled_form(definition: KernelDef, op_defs: list[OpDef]) -> None:
     """Check the parameters of a kernel's `check=` and `lowering=` functions."""
     lowering = definition.lowering
@@ -537,25 +439,6 @@ def _import(lazy: _LazyModule, key: str) -> ModuleType:
         ) from error
 
 
-def _misfit(
-    definition: KernelDef, attrs: Mapping[str, Any], device_type: str, backend: str
-) -> str | None:
-    """Return why a kernel does not match a node on a device, or None if it does."""
-    if definition.device and device_type not in definition.device:
-        return f"is for device types {', '.join(definition.device)}"
-    if definition.backend is not None and definition.backend != backend:
-        return f"is for backend {definition.backend}, the device runs {backend}"
-    label = attrs.get(LABEL_ATTR, b"")
-    if definition.label.encode() != label:
-        return f"has label {definition.label!r}, the node asks for {python_value(label)!r}"
-    for name, allowed in definition.types.items():
-        value: DType | tuple[DType, ...] | None = attrs.get(name)
-        for dtype in value if isinstance(value, tuple) else (value,):
-            if dtype is not None and dtype not in allowed:
-                return f"takes {name} in {', '.join(d.name for d in allowed)}, not {dtype.name}"
-    return None
-
-
 def _loaded(reasons: Mapping[str, str] | str, owner: object) -> Mapping[str, str]:
     """Return reasons, imported if necessary; if the import fails, warn and return none."""
     if not isinstance(reasons, str):
@@ -574,32 +457,3 @@ def _loaded(reasons: Mapping[str, str] | str, owner: object) -> Mapping[str, str
 
 def _is_required(owner: object) -> bool:
     return not isinstance(owner, Provenance) or owner.is_required
-
-
-def _rank(entry: Registration) -> tuple[int, bool, bool]:
-    definition = entry.definition
-    return definition.priority, definition.backend is not None, bool(definition.device)
-
-
-def _supplies(entry: Registration, choice: KernelChoice) -> bool:
-    """Return whether a kernel has the supplier of the chosen one, and no lower priority."""
-    if entry.definition.priority < choice.definition.priority:
-        return False
-    return supplier_of(entry.owner) == supplier_of(choice.owner)
-
-
-def _best(op: str, fitting: Sequence[Registration]) -> Registration:
-    best = max(fitting, key=_rank)
-    equal = [entry for entry in fitting if _rank(entry) == _rank(best)]
-    if len(equal) > 1:
-        raise PluginConflictError(
-            f"op {op!r} has kernels that fit equally: {' and '.join(map(_describe, equal))}. "
-            "Give one a higher priority, or disable one of the plugins (GRAPHMILL_DISABLE_PLUGINS)",
-            owners=tuple(e.owner for e in equal if isinstance(e.owner, Provenance)),
-        )
-    return best
-
-
-def _describe(entry: Registration) -> str:
-    supplied = f" of {entry.owner}" if entry.owner is not None else ""
-    return f"{entry.definition.source}{supplied}"
