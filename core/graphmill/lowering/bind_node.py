@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from graphmill.runtime.kernels.kernel import OpKernel, OpKernelConstruction, bind
+from graphmill.runtime.kernels.op_kernel import OpKernel, OpKernelConstruction, bind
 
 if TYPE_CHECKING:
     from graphmill.graph.node import Node

@@ -14,8 +14,9 @@ from graphmill.lowering.bind_node import bind_node
 from graphmill.lowering.kernel_lookup import find_kernel
 from graphmill.runtime.checks.declaration_checks import validated
 from graphmill.runtime.checks.validation import is_validation_on
-from graphmill.runtime.kernels.kernel import KernelDef, OpKernel
+from graphmill.runtime.kernels.kernel import KernelDef
 from graphmill.runtime.kernels.kernel_errors import as_status, at_node
+from graphmill.runtime.kernels.op_kernel import OpKernel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from graphmill.registry import Provenance
     from graphmill.runtime.collectives import CollectiveExecutor
     from graphmill.runtime.devices.device import Device
-    from graphmill.runtime.kernels.kernel import OpKernel
+    from graphmill.runtime.kernels.op_kernel import OpKernel
     from graphmill.runtime.rendezvous import Rendezvous
     from graphmill.runtime.steps.call_frame import CallFrame
     from graphmill.runtime.steps.step_container import StepContainer

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from graphmill.graph.graph import Graph
     from graphmill.graph.node import Node
     from graphmill.runtime.executor import DoneCallback, ExecutorArgs, LocalExecutorParams
-    from graphmill.runtime.kernels.kernel import OpKernel
+    from graphmill.runtime.kernels.op_kernel import OpKernel
 
 
 class WrappingExecutor(Executor):

@@ -100,8 +100,7 @@ class DirectSession(SessionInterface):
         InvalidArgumentError: the config is malformed.
 
     Threads: any number may run steps. `_graph_lock` guards the full graph and the creation of
-        client
-    graphs; a step whose executors exist takes no lock.
+    client graphs; a step whose executors exist takes no lock.
 
     Attributes:
         name: unique in the process, for observers and logs.

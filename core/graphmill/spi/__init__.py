@@ -96,9 +96,6 @@ if TYPE_CHECKING:
     from graphmill.runtime.executor import LocalExecutorParams as LocalExecutorParams
     from graphmill.runtime.kernels.kernel import KernelDef as KernelDef
     from graphmill.runtime.kernels.kernel import KernelTable as KernelTable
-    from graphmill.runtime.kernels.kernel import OpKernel as OpKernel
-    from graphmill.runtime.kernels.kernel import OpKernelConstruction as OpKernelConstruction
-    from graphmill.runtime.kernels.kernel import bind as bind
     from graphmill.runtime.kernels.kernel import kernel as kernel
     from graphmill.runtime.kernels.kernel import kernels_of as kernels_of
     from graphmill.runtime.kernels.kernel_errors import as_status as as_status
@@ -116,6 +113,9 @@ if TYPE_CHECKING:
     from graphmill.runtime.kernels.lowering import NotTraceable as NotTraceable
     from graphmill.runtime.kernels.lowering import TraceContext as TraceContext
     from graphmill.runtime.kernels.lowering import lowering as lowering
+    from graphmill.runtime.kernels.op_kernel import OpKernel as OpKernel
+    from graphmill.runtime.kernels.op_kernel import OpKernelConstruction as OpKernelConstruction
+    from graphmill.runtime.kernels.op_kernel import bind as bind
     from graphmill.runtime.kernels.op_kernel_context import OpKernelContext as OpKernelContext
     from graphmill.runtime.pytree import pytree as pytree
     from graphmill.runtime.rendezvous import IntraProcessRendezvous as IntraProcessRendezvous
@@ -183,9 +183,8 @@ else:
             "graphmill.runtime.executor": (
                 "Executor ExecutorArgs ExecutorFactory LocalExecutorParams"
             ),
-            "graphmill.runtime.kernels.kernel": (
-                "KernelDef KernelTable OpKernel OpKernelConstruction bind kernel kernels_of"
-            ),
+            "graphmill.runtime.kernels.kernel": ("KernelDef KernelTable kernel kernels_of"),
+            "graphmill.runtime.kernels.op_kernel": "OpKernel OpKernelConstruction bind",
             "graphmill.runtime.kernels.kernel_errors": (
                 "as_status at_node step_cancelled with_reason"
             ),

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from graphmill.ops.inference.shape_inference import infer_shapes as infer_shapes
     from graphmill.ops.inference.shape_inference import shape_function as shape_function
     from graphmill.plugin.host import default_host as default_host
-    from graphmill.runtime.kernels.kernel import wanted_attrs as wanted_attrs
     from graphmill.runtime.kernels.kernel_choice import KernelChoice as KernelChoice
     from graphmill.runtime.kernels.lowering_registry import supplier_of as supplier_of
+    from graphmill.runtime.kernels.op_kernel import wanted_attrs as wanted_attrs
     from graphmill.runtime.pytree import PytreeDef as PytreeDef
     from graphmill.runtime.pytree import declared_pytrees as declared_pytrees
     from graphmill.runtime.pytree import pytree_of as pytree_of
@@ -64,7 +64,7 @@ else:
             "graphmill.runtime.resources.exclusive_update": (
                 "acquire is_sole_holder release set_value value_of"
             ),
-            "graphmill.runtime.kernels.kernel": "wanted_attrs",
+            "graphmill.runtime.kernels.op_kernel": "wanted_attrs",
             "graphmill.runtime.kernels.kernel_choice": "KernelChoice",
             "graphmill.runtime.kernels.lowering_registry": "supplier_of",
             "graphmill.runtime.pytree": "PytreeDef declared_pytrees pytree_of",

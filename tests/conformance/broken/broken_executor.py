@@ -13,7 +13,7 @@ from graphmill import errors
 from graphmill.plugin.host import Host
 from graphmill.plugin.markers import hookimpl
 from graphmill.runtime.executor import Executor, ExecutorFactory
-from graphmill.runtime.kernels.kernel import OpKernel
+from graphmill.runtime.kernels.op_kernel import OpKernel
 from graphmill.testing import timeouts
 from graphmill.testing.conformance import ExecutorTests
 from graphmill.testing.fakes import strict_device

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from graphmill.graph.graph import Graph
     from graphmill.graph.node import Node
     from graphmill.runtime.executor import Executor, LocalExecutorParams
-    from graphmill.runtime.kernels.kernel import OpKernel
+    from graphmill.runtime.kernels.op_kernel import OpKernel
 
 TIERS: Final = ("off", "tiered", "eager")
 STEPS: Final = 6

@@ -11,7 +11,8 @@ from graphmill.graph.graph import Graph
 from graphmill.ops.attrs.attr_types import TensorAttr
 from graphmill.ops.definition.op_registry import OpRegistry
 from graphmill.runtime.dead import DEAD
-from graphmill.runtime.kernels.kernel import KernelDef, OpKernel
+from graphmill.runtime.kernels.kernel import KernelDef
+from graphmill.runtime.kernels.op_kernel import OpKernel
 from graphmill_plugins.default_executor.graph_view import GraphView
 from graphmill_plugins.default_executor.propagator import Propagator, SimplePropagator
 

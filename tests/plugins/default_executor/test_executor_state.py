@@ -14,7 +14,8 @@ from graphmill.ops.definition.op_registry import OpRegistry
 from graphmill.runtime.dead import DEAD
 from graphmill.runtime.devices.device import Device, DeviceAttributes
 from graphmill.runtime.executor import ExecutorArgs, LocalExecutorParams
-from graphmill.runtime.kernels.kernel import KernelDef, OpKernel
+from graphmill.runtime.kernels.kernel import KernelDef
+from graphmill.runtime.kernels.op_kernel import OpKernel
 from graphmill.runtime.resources.variables import Ref
 from graphmill.runtime.steps.call_frame import CallFrame
 from graphmill.runtime.steps.cancellation import CancellationManager

@@ -10,7 +10,8 @@ from graphmill import dtypes, errors
 from graphmill.graph.formats.import_export import graph_from_graph_def
 from graphmill.graph.transfer_ops import NEVER_DEAD_ATTR
 from graphmill.ops.definition.op_registry import OpRegistry
-from graphmill.runtime.kernels.kernel import KernelDef, OpKernel
+from graphmill.runtime.kernels.kernel import KernelDef
+from graphmill.runtime.kernels.op_kernel import OpKernel
 from graphmill.testing.proto_builders import const_def, graph_def, node_def
 from graphmill_plugins.default_executor.graph_view import (
     ENTER,

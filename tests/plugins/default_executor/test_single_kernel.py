@@ -12,7 +12,8 @@ from graphmill import errors
 from graphmill.graph.formats.import_export import graph_from_graph_def
 from graphmill.ops import array, control_flow, math
 from graphmill.ops.definition.op_registry import OpRegistry
-from graphmill.runtime.kernels.kernel import KernelDef, OpKernel
+from graphmill.runtime.kernels.kernel import KernelDef
+from graphmill.runtime.kernels.op_kernel import OpKernel
 from graphmill.testing.proto_builders import const_def, graph_def, node_def
 from graphmill_plugins.default_executor.graph_view import GraphView
 from graphmill_plugins.default_executor.single_kernel import SingleKernel, single_kernel

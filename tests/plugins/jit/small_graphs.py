@@ -12,7 +12,7 @@ from graphmill.explain import explain_all
 from graphmill.graph.formats.import_export import graph_from_graph_def
 from graphmill.lowering.passes import PassOptions
 from graphmill.lowering.policies.effects_policy import EffectsPolicy
-from graphmill.runtime.kernels.kernel import OpKernelConstruction, bind
+from graphmill.runtime.kernels.op_kernel import OpKernelConstruction, bind
 from graphmill.session.session import Session
 from graphmill.testing.case_graph import GraphMaker
 from graphmill.testing.case_inputs import parse_input
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from graphmill.graph.functions.function_body import FunctionBody
     from graphmill.graph.graph import Graph
     from graphmill.graph.node import Node
-    from graphmill.runtime.kernels.kernel import OpKernel
+    from graphmill.runtime.kernels.op_kernel import OpKernel
     from graphmill_plugins.jit.ir.scheduled_body import ScheduledBody
 
 OPS = graphmill.default_host().ops

@@ -10,7 +10,7 @@ import numpy as np
 import graphmill
 from graphmill.graph.algorithms import topological_order
 from graphmill.graph.functions.function_body import instantiate_function
-from graphmill.runtime.kernels.kernel import OpKernelConstruction, bind
+from graphmill.runtime.kernels.op_kernel import OpKernelConstruction, bind
 from graphmill_plugins._jax import jax_module
 from graphmill_plugins.jit.analysis.trip_count import pass_through, trip_count_of
 from graphmill_plugins.jit.ir.errors import NotTraceable

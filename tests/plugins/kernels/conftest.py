@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from graphmill.dtypes import as_dtype
-from graphmill.runtime.kernels.kernel import OpKernelConstruction, bind
+from graphmill.runtime.kernels.op_kernel import OpKernelConstruction, bind
 from graphmill.runtime.resources.resource_mgr import ResourceMgr
 from graphmill.testing.case_graph import node_attrs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.runtime.kernels.kernel import OpKernel
+    from graphmill.runtime.kernels.op_kernel import OpKernel
 
 
 def _dtype(value: Any) -> Any:

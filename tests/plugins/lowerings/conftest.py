@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from graphmill.dtypes import as_dtype
-from graphmill.runtime.kernels.kernel import OpKernelConstruction, bind, python_value
 from graphmill.runtime.kernels.kernel_errors import as_status
 from graphmill.runtime.kernels.lowering import lowerings_of
+from graphmill.runtime.kernels.op_kernel import OpKernelConstruction, bind, python_value
 from graphmill.testing.case_graph import node_attrs
 from graphmill_plugins import lowerings
 from graphmill_plugins.lowerings._ops import OPS

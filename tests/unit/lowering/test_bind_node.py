@@ -50,14 +50,14 @@ def binds(path: Path) -> bool:
             isinstance(node, ast.Attribute)
             and node.attr == "bind"
             and isinstance(node.value, ast.Name)
-            and node.value.id in {"spi", "kernel"}
+            and node.value.id in {"spi", "op_kernel"}
         ):
             return True
     return False
 
 
 def _has_bind(module: str) -> bool:
-    return module == "graphmill.runtime.kernels.kernel" or module.startswith("graphmill.spi")
+    return module == "graphmill.runtime.kernels.op_kernel" or module.startswith("graphmill.spi")
 
 
 def test_no_other_module_binds_kernels() -> None:

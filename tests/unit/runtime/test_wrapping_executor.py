@@ -9,7 +9,7 @@ import pytest
 import graphmill
 from graphmill import errors
 from graphmill.runtime.executor import Executor, ExecutorArgs, ExecutorFactory
-from graphmill.runtime.kernels.kernel import OpKernel
+from graphmill.runtime.kernels.op_kernel import OpKernel
 from graphmill.runtime.steps.call_frame import CallFrame
 from graphmill.runtime.wrapping_executor import WrappingExecutor, executor_over
 

@@ -14,15 +14,16 @@ import numpy as np
 from graphmill.errors import InternalError
 from graphmill.ops.definition.effects import effects_of
 from graphmill.runtime.checks.wait_checks import with_wait_check
-from graphmill.runtime.kernels.kernel import KernelDef, OpKernelConstruction, bind
+from graphmill.runtime.kernels.kernel import KernelDef
+from graphmill.runtime.kernels.op_kernel import OpKernelConstruction, bind
 from graphmill.runtime.resources.variables import ResourceHandle, Variable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from graphmill.graph.node import Node
-    from graphmill.runtime.kernels.kernel import OpKernel
     from graphmill.runtime.kernels.lowering import Check
+    from graphmill.runtime.kernels.op_kernel import OpKernel
 
 
 def validated(kernel: OpKernel, node: Node) -> Callable[..., Any]:

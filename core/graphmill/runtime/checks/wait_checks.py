@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from types import CodeType, FrameType
 
-    from graphmill.runtime.kernels.kernel import OpKernel
+    from graphmill.runtime.kernels.op_kernel import OpKernel
 
 _WAIT: Final[CodeType] = threading.Condition.wait.__code__
 _NOTIFY: Final[CodeType] = threading.Condition.notify.__code__

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from graphmill.proto.config_pb2 import ConfigProto
     from graphmill.runtime.collectives import CollectiveExecutor
     from graphmill.runtime.devices.allocator import Allocator
-    from graphmill.runtime.kernels.kernel import OpKernel
+    from graphmill.runtime.kernels.op_kernel import OpKernel
     from graphmill.typing import ArrayNamespace, Value
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from graphmill.runtime.devices.device import Device
     from graphmill.runtime.executor import ExecutorArgs
-    from graphmill.runtime.kernels.kernel import OpKernel
+    from graphmill.runtime.kernels.op_kernel import OpKernel
 
     Outcome = tuple[Any, BaseException | None]
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from graphmill.registry import PluginConflictError, Provenance
-from graphmill.runtime.kernels.kernel import KernelDef, python_value
 from graphmill.runtime.kernels.lowering_registry import supplier_of
+from graphmill.runtime.kernels.op_kernel import python_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from graphmill.dtypes import DType
     from graphmill.ops.definition.op_def import OpDef
+    from graphmill.runtime.kernels.kernel import KernelDef
 
 LABEL_ATTR = "_kernel"
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from graphmill.dtypes import DType
     from graphmill.graph.node import Node
-    from graphmill.runtime.kernels.kernel import OpKernel
+    from graphmill.runtime.kernels.op_kernel import OpKernel
     from graphmill.typing import Value
 
 _FED: Final = re.compile(r"^_arg_(.+)_\d+_\d+$")

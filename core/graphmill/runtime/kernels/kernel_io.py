@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from graphmill.dtypes import DType
     from graphmill.graph.node import Node
-    from graphmill.runtime.kernels.kernel import OpKernel
+    from graphmill.runtime.kernels.op_kernel import OpKernel
 
 
 def refs_to_read(node: Node) -> tuple[int, ...]:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from graphmill.runtime.collectives import CollectiveExecutor
     from graphmill.runtime.devices.device import Device
     from graphmill.runtime.executor import ExecutorArgs
-    from graphmill.runtime.kernels.kernel import OpKernel
+    from graphmill.runtime.kernels.op_kernel import OpKernel
     from graphmill.runtime.resources.resource_mgr import ResourceMgr
     from graphmill.runtime.steps.call_frame import CallFrame
     from graphmill.runtime.steps.cancellation import Cancellation, CancellationManager

@@ -15,7 +15,7 @@ from graphmill.runtime.process.fork import fork_safe_lock
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.runtime.kernels.kernel import OpKernel
+    from graphmill.runtime.kernels.op_kernel import OpKernel
     from graphmill.runtime.resources.resource_mgr import ResourceMgr
 
 _container_ids: Final = itertools.count()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from graphmill.graph.graph import Graph
     from graphmill.lowering.passes import PassOptions
     from graphmill.runtime.devices.device import Device
-    from graphmill.runtime.kernels.kernel import OpKernel
+    from graphmill.runtime.kernels.op_kernel import OpKernel
     from graphmill.runtime.resources.resource_mgr import ResourceMgr
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from graphmill.ops.definition.op_registry import OpRegistry
     from graphmill.plugin.host import Host
     from graphmill.runtime.devices.device import Device
-    from graphmill.runtime.kernels.kernel import OpKernel
+    from graphmill.runtime.kernels.op_kernel import OpKernel
 
 
 @dataclass(slots=True)

@@ -16,7 +16,7 @@ from graphmill.ops.attrs.attr_value import attrs_from_proto
 from graphmill.ops.definition.op_traits import ControlFlow
 from graphmill.runtime.devices.device import Device, DeviceAttributes
 from graphmill.runtime.executor import ExecutorArgs
-from graphmill.runtime.kernels.kernel import OpKernel, OpKernelConstruction, bind
+from graphmill.runtime.kernels.op_kernel import OpKernel, OpKernelConstruction, bind
 from graphmill.runtime.kernels.op_kernel_context import OpKernelContext
 from graphmill.runtime.resources.variables import Ref
 from graphmill.runtime.steps.call_frame import CallFrame

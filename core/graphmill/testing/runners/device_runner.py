@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from graphmill.plugin.host import Host
     from graphmill.runtime.devices.device import Device
-    from graphmill.runtime.kernels.kernel import OpKernel
+    from graphmill.runtime.kernels.op_kernel import OpKernel
     from graphmill.testing.case import Case
     from graphmill.testing.case_graph import CaseGraph
     from graphmill.testing.case_inputs import Values

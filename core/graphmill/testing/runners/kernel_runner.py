@@ -14,7 +14,7 @@ import numpy as np
 from graphmill import errors
 from graphmill.deprecations import renamed_name
 from graphmill.dtypes import DType, as_dtype
-from graphmill.runtime.kernels.kernel import KernelDef, OpKernel, OpKernelConstruction, bind
+from graphmill.runtime.kernels.op_kernel import OpKernel, OpKernelConstruction, bind
 from graphmill.testing.case_folder import case_folder
 from graphmill.testing.case_graph import NODE, node_attrs
 from graphmill.testing.golden import CaseResult
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from graphmill.ops.definition.op_def import OpDef
     from graphmill.ops.definition.op_registry import OpRegistry
+    from graphmill.runtime.kernels.kernel import KernelDef
     from graphmill.runtime.kernels.kernel_registry import KernelRegistry
     from graphmill.testing.case import Case
 

@@ -12,7 +12,8 @@ import graphmill
 from graphmill.errors import InternalError
 from graphmill.lowering.policies.effects_policy import EffectsPolicy
 from graphmill.runtime.checks.validation import VALIDATE_VARIABLE
-from graphmill.runtime.kernels.kernel import OpKernelConstruction, bind, kernel, kernels_of
+from graphmill.runtime.kernels.kernel import kernel, kernels_of
+from graphmill.runtime.kernels.op_kernel import OpKernelConstruction, bind
 from graphmill_plugins.jit.ir.scheduled_body import ScheduledBodies
 from graphmill_plugins.jit.straight.output_checks import FIRST_CALLS
 from graphmill_plugins.jit.straight.straight_line import StraightLine

@@ -14,7 +14,7 @@ from graphmill_plugins.kernels._strings import string_scalar
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.runtime.kernels.kernel import OpKernel
+    from graphmill.runtime.kernels.op_kernel import OpKernel
 
 
 def test_assert_shows_its_data(call: Callable[..., Any]) -> None:

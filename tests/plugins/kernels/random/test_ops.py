@@ -14,7 +14,7 @@ from graphmill_plugins.kernels.random import _float32_math, _philox
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.runtime.kernels.kernel import OpKernel
+    from graphmill.runtime.kernels.op_kernel import OpKernel
 
     Bind = Callable[..., OpKernel]
 

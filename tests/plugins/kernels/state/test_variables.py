@@ -14,7 +14,7 @@ from graphmill.runtime.resources.variables import Ref, ResourceHandle, Variable
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.runtime.kernels.kernel import OpKernel
+    from graphmill.runtime.kernels.op_kernel import OpKernel
 
     Bind = Callable[..., OpKernel]
 

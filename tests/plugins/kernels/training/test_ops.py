@@ -15,7 +15,7 @@ from graphmill_plugins.kernels.training.ops import rule_name
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.runtime.kernels.kernel import OpKernel
+    from graphmill.runtime.kernels.op_kernel import OpKernel
 
     Bind = Callable[..., OpKernel]
 

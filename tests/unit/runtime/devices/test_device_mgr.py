@@ -10,7 +10,8 @@ import pytest
 from graphmill import errors
 from graphmill.runtime.devices.device import Device, DeviceAttributes, new_incarnation
 from graphmill.runtime.devices.device_mgr import DeviceMgr
-from graphmill.runtime.kernels.kernel import KernelDef, OpKernel
+from graphmill.runtime.kernels.kernel import KernelDef
+from graphmill.runtime.kernels.op_kernel import OpKernel
 
 PREFIX = "/job:localhost/replica:0/task:0/device:"
 

@@ -8,8 +8,9 @@ import pytest
 
 from graphmill import errors
 from graphmill.runtime.executor import ExecutorArgs
-from graphmill.runtime.kernels.kernel import KernelDef, OpKernel
+from graphmill.runtime.kernels.kernel import KernelDef
 from graphmill.runtime.kernels.kernel_call import call_and_wait, outcome_of, sync_device
+from graphmill.runtime.kernels.op_kernel import OpKernel
 from graphmill.runtime.steps import cancel_grace
 from graphmill.runtime.steps.call_frame import CallFrame
 from graphmill.runtime.steps.cancellation import CancellationManager

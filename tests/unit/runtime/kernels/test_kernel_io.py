@@ -13,7 +13,7 @@ from graphmill.graph.formats.import_export import graph_from_graph_def
 from graphmill.ops.definition.op_registry import OpRegistry
 from graphmill.registry import Provenance
 from graphmill.runtime.dead import DEAD
-from graphmill.runtime.kernels.kernel import KernelDef, OpKernel
+from graphmill.runtime.kernels.kernel import KernelDef
 from graphmill.runtime.kernels.kernel_errors import as_status, at_node, step_cancelled, with_reason
 from graphmill.runtime.kernels.kernel_io import (
     check_output,
@@ -22,6 +22,7 @@ from graphmill.runtime.kernels.kernel_io import (
     read_refs,
     refs_to_read,
 )
+from graphmill.runtime.kernels.op_kernel import OpKernel
 from graphmill.runtime.resources.variables import Ref
 from graphmill.testing.proto_builders import graph_def, node_def
 
