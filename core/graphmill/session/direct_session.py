@@ -15,7 +15,6 @@ from graphmill.errors import (
     InvalidArgumentError,
     OpError,
 )
-from graphmill.graph.node import parse_tensor_name
 from graphmill.lowering.callable_options import callable_rewrites
 from graphmill.lowering.debug_watches import insert_debug_nodes
 from graphmill.lowering.execution_state import GraphExecutionState
@@ -41,15 +40,10 @@ from graphmill.session.executors_cache import (
 )
 from graphmill.session.hot_steps import HotSteps
 from graphmill.session.session_devices import create_devices
-from graphmill.session.steps.feeds import feed_converter, inferred_shape, static_shape
+from graphmill.session.steps.feeds import feed_shape
 from graphmill.session.steps.partial_run import PartialRuns
 from graphmill.session.steps.step_call import execute, make_call
-from graphmill.session.steps.transfer import (
-    compose,
-    copies_in,
-    copies_out,
-    skip_if_on_device,
-)
+from graphmill.session.steps.transfer import copies_out, feed_converters
 from graphmill.session.thread_pools import ThreadPools
 
 if TYPE_CHECKING:
@@ -65,7 +59,6 @@ if TYPE_CHECKING:
     from graphmill.lowering.callable_options import CallableRewrites
     from graphmill.lowering.partitioning.build_executors import PerPartition
     from graphmill.lowering.policies.effects_policy import EffectsPolicy
-    from graphmill.ops.definition.op_registry import OpRegistry
     from graphmill.plugin.host import Host
     from graphmill.proto.config_pb2 import CallableOptions, ConfigProto, RunMetadata, RunOptions
     from graphmill.runtime.devices.device import Device, DeviceAttributes
@@ -535,25 +528,10 @@ class DirectSession(SessionInterface):
             if watches:
                 _publish_graphs(items, watches, self.effects.broker("a debug watch"))
             shapes = tuple(
-                _feed_shape(full, self._source or full, feed, self.host.ops) for feed in feeds
+                feed_shape(full, self._source or full, feed, self.host.ops) for feed in feeds
             )
-        to_device = copies_in(items, client.feed_types)
-        converters = tuple(
-            compose(feed_converter(name, dtype, shape), copy)
-            for name, dtype, shape, copy in zip(
-                feeds, client.feed_types, shapes, to_device, strict=True
-            )
-        )
-        stays: list[bool] = []
-        if form is not None:
-            there, staying = dict(form.feed_devices), dict(form.fetch_devices)
-            converters = tuple(
-                skip_if_on_device(convert, name, dtype) if name in there and copy else convert
-                for convert, name, dtype, copy in zip(
-                    converters, feeds, client.feed_types, to_device, strict=True
-                )
-            )
-            stays = [fetch in staying for fetch in fetches]
+        devices_of_feeds = {} if form is None else dict(form.feed_devices)
+        devices_of_fetches = {} if form is None else dict(form.fetch_devices)
         executors = ExecutorsAndKeys(
             items=tuple(items),
             feeds=feeds,
@@ -562,8 +540,10 @@ class DirectSession(SessionInterface):
             feed_types=client.feed_types,
             fetch_types=client.fetch_types,
             feed_shapes=shapes,
-            converters=converters,
-            to_host=copies_out(items, client.fetch_types, stays),
+            converters=feed_converters(items, feeds, client.feed_types, shapes, devices_of_feeds),
+            to_host=copies_out(
+                items, client.fetch_types, [fetch in devices_of_fetches for fetch in fetches]
+            ),
             placements=tuple(placements),
             needed_feeds=needed_feeds,
             form=form,
@@ -641,11 +621,3 @@ def _publish_graphs(items: Sequence[PerPartition], watches: Sequence[Any], broke
     from graphmill.session.debugging.debug_metadata import publish_graphs  # few steps are watched
 
     publish_graphs(items, watches, broker)
-
-
-def _feed_shape(full: Graph, source: Graph, feed: str, ops: OpRegistry) -> Any:
-    name, output = parse_tensor_name(feed)
-    if not full.has_node(name):  # it is inside a function
-        return None
-    declared = static_shape(full.node(name), output, full.versions.producer)
-    return inferred_shape(source, name, output, ops) if declared is None else declared

@@ -12,6 +12,7 @@ import numpy as np
 
 from graphmill.dtypes import as_dtype, resource, string
 from graphmill.errors import InvalidArgumentError, InvalidValueError
+from graphmill.graph.node import parse_tensor_name
 from graphmill.ops.attrs.attr_types import ShapeAttr
 from graphmill.ops.definition.op_traits import Source
 from graphmill.runtime.resources.session_state import StoredTensor
@@ -50,6 +51,22 @@ def static_shape(node: Node, output: int, producer: int) -> Shape:
         shapes = node.attrs.get("_output_shapes")
         shape = shapes[output] if isinstance(shapes, tuple) and output < len(shapes) else None
     return shape if isinstance(shape, ShapeAttr) else None
+
+
+def feed_shape(full: Graph, source: Graph, feed: str, ops: OpRegistry) -> Shape:
+    """Return the static shape of a feed; None if it is unknown, or if it is inside a function.
+
+    Args:
+        full: the session's full graph.
+        source: the program's graph object, or the full graph.
+        feed: name of the tensor.
+        ops: definitions of the ops of its functions.
+    """
+    name, output = parse_tensor_name(feed)
+    if not full.has_node(name):  # it is inside a function
+        return None
+    declared = static_shape(full.node(name), output, full.versions.producer)
+    return inferred_shape(source, name, output, ops) if declared is None else declared
 
 
 def inferred_shape(

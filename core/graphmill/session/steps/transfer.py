@@ -10,28 +10,42 @@ from graphmill.errors import InvalidArgumentError, OpError
 from graphmill.graph.node_roles import is_argument, is_result
 from graphmill.lowering.placement.memory_types import is_always_host
 from graphmill.runtime.kernels.kernel_errors import as_status
+from graphmill.session.steps.feeds import feed_converter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Container, Sequence
 
     from graphmill.dtypes import DType
     from graphmill.graph.node import Node
     from graphmill.lowering.partitioning.build_executors import PerPartition
     from graphmill.runtime.devices.device import Device
-    from graphmill.typing import Value
+    from graphmill.typing import Shape, Value
 
     Copy = Callable[[Value], Value]
 
 
-def copies_in(items: Sequence[PerPartition], types: Sequence[DType]) -> list[Copy | None]:
-    """Return, for each feed, the copy function to the device of its `_Arg`; None for no copy."""
-    devices = _devices_of(items, is_argument)
-    return [
-        None
-        if device is None or device.is_host_memory or is_always_host(dtype)
-        else _checked(device.to_device, device)
-        for device, dtype in ((devices.get(i), dtype) for i, dtype in enumerate(types))
-    ]
+def feed_converters(
+    items: Sequence[PerPartition],
+    names: Sequence[str],
+    types: Sequence[DType],
+    shapes: Sequence[Shape],
+    on_device: Container[str] = (),
+) -> tuple[Copy, ...]:
+    """Return, for each feed, the function from the caller's value to a tensor on the device.
+
+    Args:
+        items: the partitions, whose `_Arg` nodes determine the devices.
+        names, types, shapes: of the feeds; a shape is None if it is unknown.
+        on_device: names of the feeds whose values may be on the device already.
+    """
+    converters = []
+    copies = _copies_in(items, types)
+    for name, dtype, shape, copy in zip(names, types, shapes, copies, strict=True):
+        convert = _compose(feed_converter(name, dtype, shape), copy)
+        if name in on_device and copy is not None:
+            convert = _skip_if_on_device(convert, name, dtype)
+        converters.append(convert)
+    return tuple(converters)
 
 
 def copies_out(
@@ -49,12 +63,12 @@ def copies_out(
     return tuple(
         identity
         if device is None or device.is_host_memory or is_always_host(dtype)
-        else (identity if i in staying else compose(_checked(device.to_host, device), _scalar))
+        else (identity if i in staying else _compose(_checked(device.to_host, device), _scalar))
         for i, device, dtype in ((i, devices.get(i), dtype) for i, dtype in enumerate(types))
     )
 
 
-def skip_if_on_device(convert: Copy, name: str, dtype: DType) -> Copy:
+def _skip_if_on_device(convert: Copy, name: str, dtype: DType) -> Copy:
     """Return `convert` for host values; values of a device are passed unchanged.
 
     The function raises InvalidArgumentError for a device array of the wrong element type.
@@ -73,7 +87,7 @@ def skip_if_on_device(convert: Copy, name: str, dtype: DType) -> Copy:
     return take
 
 
-def compose(convert: Copy, copy: Copy | None) -> Copy:
+def _compose(convert: Copy, copy: Copy | None) -> Copy:
     """Return `convert`, followed by `copy` if there is one."""
     return convert if copy is None else lambda value: copy(convert(value))
 
@@ -112,3 +126,14 @@ def identity(value: Value) -> Value:
 def _scalar(value: Value) -> Value:
     """Return an array of rank 0 as a scalar, as fetches of rank 0 are."""
     return value[()] if type(value) is np.ndarray and not value.ndim else value
+
+
+def _copies_in(items: Sequence[PerPartition], types: Sequence[DType]) -> list[Copy | None]:
+    """Return, for each feed, the copy function to the device of its `_Arg`; None for no copy."""
+    devices = _devices_of(items, is_argument)
+    return [
+        None
+        if device is None or device.is_host_memory or is_always_host(dtype)
+        else _checked(device.to_device, device)
+        for device, dtype in ((devices.get(i), dtype) for i, dtype in enumerate(types))
+    ]
