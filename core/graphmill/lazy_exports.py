@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from graphmill.spi._lazy import Attributes
 
 
-def lazy_exports(package: str, homes: dict[str, tuple[str, ...]]) -> Attributes:
+def lazy_exports(package: str, names_of_modules: dict[str, tuple[str, ...]]) -> Attributes:
     """Return `__getattr__` and `__dir__` of a package that imports its public names on first use.
 
     A name that the package lacks is an AttributeError with its counterpart, if the name is
@@ -21,7 +21,7 @@ def lazy_exports(package: str, homes: dict[str, tuple[str, ...]]) -> Attributes:
 
     Args:
         package: the name of the package, whose `__all__` lists its public names.
-        homes: the names that each module defines; where two have a name, the first counts.
+        names_of_modules: the names that each module defines; if two define one, the first counts.
     """
     namespace = vars(sys.modules[package])
 
@@ -32,5 +32,9 @@ def lazy_exports(package: str, homes: dict[str, tuple[str, ...]]) -> Attributes:
         more = hint(name, namespace["__path__"][0]) or suggest(name, namespace["__all__"])
         raise AttributeError(f"module {package!r} has no attribute {name!r}{more}")
 
-    sources = {name: (home, name) for home, names in reversed(homes.items()) for name in names}
+    sources = {
+        name: (module, name)
+        for module, names in reversed(names_of_modules.items())
+        for name in names
+    }
     return lazy_attributes(package, sources, namespace["__all__"], refuse)

@@ -64,14 +64,14 @@ class Loop:
 
     Attributes:
         path: its frame and the enclosing frames.
-        goes_on: its `LoopCond`.
+        loop_cond: its `LoopCond` node.
         variables: its loop variables.
         invariants: its constant `Enter`s.
         dependent: outputs within the loop that depend on the tensors to differentiate by.
     """
 
     path: FramePath
-    goes_on: Node
+    loop_cond: Node
     variables: list[LoopVariable]
     invariants: list[Node]
     dependent: set[Output] = field(default_factory=set)

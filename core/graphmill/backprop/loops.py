@@ -36,14 +36,14 @@ _ANY_SHAPE = -1
 class _Variable:
     """An added loop variable: `inside` is its value, `close` sets that of the next iteration."""
 
-    def __init__(self, context: WhileContext, goes_on: Tensor, initial: Tensor) -> None:
+    def __init__(self, context: WhileContext, loop_cond: Tensor, initial: Tensor) -> None:
         self._graph = context.graph
         outer = context.outer
         around = initial if outer is None else outer.capture(initial)
         enter = context.enter_variable(around)
         with self._graph.control_flow.entered(context):
             self._merge = control_flow.merge([enter, enter]).output
-            when_false, when_true = switch(self._merge, goes_on)
+            when_false, when_true = switch(self._merge, loop_cond)
             self.inside = array.identity(when_true)
         self.context = context
         self._when_false = when_false
@@ -66,14 +66,14 @@ class ForwardLoop:
     def __init__(self, walk: Walk, loop: Loop) -> None:
         self.graph = walk.graph
         self.structure = walk.structure
-        home = self.graph.control_flow.context_of(loop.goes_on)
-        if not isinstance(home, WhileContext):
+        context = self.graph.control_flow.context_of(loop.loop_cond)
+        if not isinstance(context, WhileContext):
             raise InternalError(
-                "the LoopCond of a loop has no WhileContext", node=loop.goes_on.name
+                "the LoopCond of a loop has no WhileContext", node=loop.loop_cond.name
             )
-        self.context: WhileContext = home
-        self._goes_on = Tensor(loop.goes_on)
-        self._depth = len(self.structure.branches((loop.goes_on, 0)))
+        self.context: WhileContext = context
+        self._loop_cond = Tensor(loop.loop_cond)
+        self._depth = len(self.structure.branches((loop.loop_cond, 0)))
         self._histories: dict[Tensor, Tensor] = {}
 
     def count(self) -> Tensor:
@@ -111,7 +111,7 @@ class ForwardLoop:
     def _variable(self, initial: Any, name: str) -> _Variable:
         with self.graph.control_flow.entered(self.context.outer):
             first = self.graph.convert(initial, name=name)
-        return _Variable(self.context, self._goes_on, first)
+        return _Variable(self.context, self._loop_cond, first)
 
     def _live(self, tensor: Tensor) -> Tensor:
         """Return a tensor that is alive in every iteration, a dummy if its branch is not taken.
@@ -137,7 +137,7 @@ class BackwardContext(WhileContext):
     def __init__(self, graph: Graph, forward: ForwardLoop) -> None:
         super().__init__(graph, forward.context.parallel_iterations)
         self._forward = forward
-        self.goes_on: Tensor | None = None
+        self.loop_cond: Tensor | None = None
 
     def capture(self, tensor: Tensor) -> Tensor:
         """Return the tensor that stands for `tensor` inside the loop."""
@@ -155,13 +155,13 @@ class BackwardContext(WhileContext):
 
     def variable(self, initial: Tensor) -> _Variable:
         """Add a loop variable."""
-        if self.goes_on is None:
+        if self.loop_cond is None:
             raise InternalError(f"{self} has no condition yet")
-        return _Variable(self, self.goes_on, initial)
+        return _Variable(self, self.loop_cond, initial)
 
     def _is_of_forward(self, tensor: Tensor) -> bool:
-        home = self.graph.control_flow.home_of(tensor.op)
-        return home is not None and home.is_within(self._forward.context)
+        context = self.graph.control_flow.home_of(tensor.op)
+        return context is not None and context.is_within(self._forward.context)
 
     def _copied(self, tensor: Tensor) -> Tensor:
         with self.graph.control_dependencies(None):
@@ -267,8 +267,8 @@ class LoopGradient:
             return dense(grad)
         if exit_ is None:
             flow = self._graph.control_flow
-            home = flow.context_of(variable.switch)
-            with self._graph.control_dependencies(None), flow.entered(home):
+            context = flow.context_of(variable.switch)
+            with self._graph.control_dependencies(None), flow.entered(context):
                 exit_ = control_flow.exit(Tensor(variable.switch, 0)).op
         return self._walk.zeros(Tensor(exit_))
 
@@ -280,8 +280,8 @@ class LoopGradient:
             enter = context.enter_variable(around)
             merge = control_flow.merge([enter, enter]).output
             context.pivot = merge
-            context.goes_on = control_flow.loop_cond(merge > 0)
-            counter = _Counter(context, merge, context.goes_on)
+            context.loop_cond = control_flow.loop_cond(merge > 0)
+            counter = _Counter(context, merge, context.loop_cond)
             context.pivot = counter.inside
         return counter
 
@@ -350,11 +350,11 @@ class LoopGradient:
 class _Counter(_Variable):
     """The variable of a backward loop that counts the remaining iterations, for the condition."""
 
-    def __init__(self, context: WhileContext, merge: Tensor, goes_on: Tensor) -> None:
+    def __init__(self, context: WhileContext, merge: Tensor, loop_cond: Tensor) -> None:
         self._graph = context.graph
         self.context = context
         self._merge = merge
-        self._when_false, when_true = switch(merge, goes_on)
+        self._when_false, when_true = switch(merge, loop_cond)
         self.inside = array.identity(when_true)
 
 
@@ -369,7 +369,7 @@ def restore_contexts(walk: Walk) -> None:
     contexts: dict[Any, ControlFlowContext] = {}
     for path in walk.structure.paths:
         loop = walk.structure.loop(path)
-        context = flow.context_of(loop.goes_on)
+        context = flow.context_of(loop.loop_cond)
         if context is None:
             context = _restored(walk, loop, contexts.get(path[:-1]))
         contexts[path] = context

@@ -30,14 +30,14 @@ class Batch:
 
     Attributes:
         rows: all of them.
-        good: those that could be converted.
-        values: for each input the values of the good rows, stacked; without the first dimension
-            if the model has no batch dimension.
+        converted: the rows that could be converted.
+        values: for each input the values of the converted rows, stacked; without the first
+            dimension if the model has no batch dimension.
         failures: the others, with their errors.
     """
 
     rows: Sequence[Row]
-    good: Sequence[Row]
+    converted: Sequence[Row]
     values: Mapping[str, Array]
     failures: Sequence[Failure]
 
@@ -79,22 +79,22 @@ class RowConverter:
 
     def convert(self, rows: Sequence[Row]) -> Batch:
         """Return the rows as arrays; rows that do not fit are failures."""
-        good: list[Row] = []
+        converted: list[Row] = []
         failures: list[Failure] = []
-        converted: list[dict[str, Array]] = []
+        values_of_rows: list[dict[str, Array]] = []
         for row in rows:
             try:
                 values = self._values(row)
-                _check_shapes(values, converted, row)
+                _check_shapes(values, values_of_rows, row)
             except OpError as error:
                 failures.append(Failure(row, error))
             else:
-                good.append(row)
-                converted.append(values)
+                converted.append(row)
+                values_of_rows.append(values)
         stacked = {
-            name: self._stack([values[name] for values in converted]) for name in self._specs
-        } if good else {}  # fmt: skip
-        return Batch(rows, good, stacked, failures)
+            name: self._stack([values[name] for values in values_of_rows]) for name in self._specs
+        } if converted else {}  # fmt: skip
+        return Batch(rows, converted, stacked, failures)
 
     def _row_spec(self, spec: InputSpec) -> InputSpec:
         if not self.has_batch or spec.shape is None:

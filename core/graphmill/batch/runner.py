@@ -102,7 +102,7 @@ class BatchRunner:
                 yield batch
 
     def _result(self, batch: Batch) -> BatchResult:
-        if not batch.good:
+        if not batch.converted:
             return BatchResult([], {}, batch.failures, batch.span, batch.position)
         try:
             results = self._model.run({**batch.values, **self._constants}, self._timeout)
@@ -110,24 +110,24 @@ class BatchRunner:
             raise
         except OpError as error:
             return self._isolated(batch, error)
-        count = len(batch.good)
+        count = len(batch.converted)
         outputs = {name: self._by_row(name, value, count) for name, value in results.items()}
-        return BatchResult(batch.good, outputs, batch.failures, batch.span, batch.position)
+        return BatchResult(batch.converted, outputs, batch.failures, batch.span, batch.position)
 
     def _isolated(self, batch: Batch, error: OpError) -> BatchResult:
         """Run the halves of a batch that failed, to find the row that does; rows are in order."""
-        if len(batch.good) == 1:
-            failure = Failure(batch.good[0], error)
+        if len(batch.converted) == 1:
+            failure = Failure(batch.converted[0], error)
             if not self._keep_going:
                 raise _located(failure)
             failures = sorted([*batch.failures, failure], key=lambda failed: failed.row.index)
             return BatchResult([], {}, failures, batch.span, batch.position)
-        middle = len(batch.good) // 2
+        middle = len(batch.converted) // 2
         halves = [
             self._result(
                 Batch(
                     batch.rows,
-                    batch.good[part],
+                    batch.converted[part],
                     {name: value[part] for name, value in batch.values.items()},
                     (),
                 )

@@ -16,18 +16,26 @@ if TYPE_CHECKING:
 
 
 def lazy_names(
-    module: str, homes: Mapping[str, str], own: Iterable[str] = ()
+    module: str, names_of_modules: Mapping[str, str], own: Iterable[str] = ()
 ) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:
     """Return `__all__`, `__getattr__` and `__dir__` for a module that re-exports names of others.
 
     Args:
         module: name of the re-exporting module.
-        homes: maps each defining module to the names to re-export from it, separated by spaces; an
-            empty string re-exports the defining module itself.
+        names_of_modules: maps each defining module to the names to re-export from it, separated by
+            spaces; an empty string re-exports the defining module itself.
         own: further names, which the re-exporting module defines itself.
     """
-    sources = {name: (home, name) for home, names in homes.items() for name in names.split()}
-    sources |= {home.rpartition(".")[2]: (home, "") for home, names in homes.items() if not names}
+    sources = {
+        name: (defining, name)
+        for defining, names in names_of_modules.items()
+        for name in names.split()
+    }
+    sources |= {
+        defining.rpartition(".")[2]: (defining, "")
+        for defining, names in names_of_modules.items()
+        if not names
+    }
     listed = sorted({*own, *sources})
     get, names = lazy_attributes(
         module, sources, listed, lambda name: _renamed(module, name, listed)
@@ -55,8 +63,8 @@ def lazy_attributes(
     def get_attribute(name: str) -> Any:
         if name not in sources:
             return find_other(name)(module, name)
-        home, attribute = sources[name]
-        source = importlib.import_module(home)
+        defining, attribute = sources[name]
+        source = importlib.import_module(defining)
         value = namespace[name] = getattr(source, attribute) if attribute else source
         return value
 

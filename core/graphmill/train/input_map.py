@@ -22,7 +22,7 @@ def map_inputs(graph_def: Any, input_map: Mapping[str, Any], graph: Graph, scope
         graph_def: the message, which is changed.
         input_map: tensors of `graph`, or values, by the names of the tensors they replace.
         graph: the graph that the nodes will be added to.
-        scope: what the names in the message have before those in `input_map`.
+        scope: a prefix of the names in the message, which those in `input_map` lack.
 
     Raises:
         InvalidArgumentError: no node reads a tensor of that name, or the graph has no such tensor.

@@ -151,8 +151,8 @@ def product_range(
 
     Args:
         a: the values of one range.
-        b: those of the other.
-        ranges: the ends of both ranges.
+        b: the values of the other range.
+        ranges: the lowest and the highest value of each range.
         is_symmetric: whether the lowest value of a signed type is not used.
     """
     min_a, max_a, min_b, max_b = ranges

@@ -97,7 +97,7 @@ class RunnableModel:
         """Return the values of inputs by name, read from files and literals.
 
         Args:
-            sources: where the value of each input is; that with an empty name is for the only one.
+            sources: where to read the value of each input; an empty name stands for the only input.
             images: how images are converted.
 
         Raises:

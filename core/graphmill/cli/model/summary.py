@@ -84,10 +84,10 @@ class ModelSummary:
         signatures: its signatures by key, without those that initialize or train the model.
         inputs: the placeholders of the graph.
         outputs: the tensors of the graph that no node consumes.
-        variables: how much its variables hold.
-        used_variables: how much those hold that the signatures read. A program may save a model
-            with copies of its variables, as Keras does.
-        constants: how much its constants hold.
+        variables: the size of its variables.
+        used_variables: the size of the variables that the signatures read. A program may save a
+            model with copies of its variables, as Keras does.
+        constants: the size of its constants.
     """
 
     tags: tuple[str, ...]

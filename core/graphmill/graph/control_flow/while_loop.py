@@ -130,8 +130,8 @@ class _Loop:
             entered = self._enter(initial)
             merges = [control_flow.merge([enter, enter]).output for enter in entered]
             context.pivot = merges[0]
-            goes_on = control_flow.loop_cond(self._test(merges), name="LoopCond")
-            switches = [switch(merge, goes_on) for merge in merges]
+            condition = control_flow.loop_cond(self._test(merges), name="LoopCond")
+            switches = [switch(merge, condition) for merge in merges]
             inside = [array.identity(when_true) for _, when_true in switches]
             context.pivot = inside[0]
             for merge, value in zip(merges, self._next_values(inside), strict=True):

@@ -68,12 +68,12 @@ class RequestMemory:
         self._response_bytes = 0
 
     def run(self, key: Hashable, call: Call, work: Callable[[Request], bytes]) -> bytes:
-        """Do the work of a request, or wait for the request with that id.
+        """Execute a request, or wait for the request with that id.
 
         Args:
             key: the id.
-            call: who sent it. A request ends early when all calls that wait for it are gone.
-            work: what is to be done, at most once.
+            call: the caller's RPC. A request ends early when all RPCs that wait for it have ended.
+            work: executes the request; it is called at most once.
 
         Raises:
             AbortedError: it was answered before, and the response is no longer stored.

@@ -63,12 +63,12 @@ class MasterService:
 
     Args:
         host: where ops, kernels, devices and executors come from.
-        devices: those of the server.
-        default_config: what a session's config is merged over.
+        devices: the devices of the server.
+        default_config: the config into which that of each session is merged.
         name_prefix: job, replica and task of the devices.
         cluster: the workers of all tasks; closed by whoever made it.
-        limits: what clients may have; by default what the config says.
-        slots: for the steps that run.
+        limits: the limits for clients; by default those of the config.
+        slots: limit how many steps run at once.
 
     Raises:
         InvalidArgumentError: the settings of the plugin `distributed` in the config are malformed.

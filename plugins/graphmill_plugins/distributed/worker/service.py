@@ -62,13 +62,13 @@ _NOT_HERE: Final = {
 class WorkerService:
     """The worker of one task.
 
-    Each behaviour is called in a thread that it may hold: RunGraph and RecvTensor wait.
+    Each behaviour is called in a thread that it may block: RunGraph and RecvTensor wait.
 
     Args:
         host: where ops, kernels, devices and executors come from.
         devices: those of the server.
         server_def: the cluster, and the default config.
-        slots: for the steps that run.
+        slots: limit how many steps run at once.
 
     Attributes:
         worker: executes the calls.
@@ -216,7 +216,7 @@ class WorkerService:
             request_id=message.request_id,
         )
         answer = _Answer()
-        # The step runs in this thread, which would only wait for another one's.
+        # The step runs in this thread, which would otherwise only wait for another thread.
         work: list[Callable[[], None]] = []
         try:
             with self._slots:
@@ -382,14 +382,14 @@ class _Answer:
     """The outcome of a call, which another thread may set."""
 
     def __init__(self) -> None:
-        self._there = threading.Lock()
-        self._there.acquire()
+        self._arrived = threading.Lock()
+        self._arrived.acquire()
         self._results: Sequence[Any] = ()
         self._error: BaseException | None = None
 
     def __call__(self, *outcome: Any) -> None:
         *self._results, self._error = outcome
-        self._there.release()
+        self._arrived.release()
 
     def wait(
         self, call: Call, withdraw: Callable[[], None], *work: Callable[[], None]
@@ -397,9 +397,9 @@ class _Answer:
         """Wait for the outcome; return the results.
 
         Args:
-            call: withdraws the work if it ends before.
-            withdraw: what that does.
-            work: what is to be done for it in this thread.
+            call: the RPC; if it ends first, the work is withdrawn.
+            withdraw: withdraws the work.
+            work: functions that this thread calls before it waits.
 
         Raises:
             OpError: the work failed.
@@ -408,7 +408,7 @@ class _Answer:
             withdraw()
         for task in work:
             task()
-        self._there.acquire()
+        self._arrived.acquire()
         error = self._error
         if isinstance(error, OpError):
             raise error

@@ -146,7 +146,7 @@ def _grouped(
         else:
             blockers = _propagated(node, blockers, waits=node in waiting)
         level[node] = (depth + ((depth & 1) != is_member), blockers)
-        for earlier in repeated.begun_by.get(node, ()):
+        for earlier in repeated.exclusive_inputs.get(node, ()):
             if is_member and why_not(earlier) is None:
                 level[earlier] = level[node]  # deeper than needed; no node has read it yet
     return _connected(chosen, level)

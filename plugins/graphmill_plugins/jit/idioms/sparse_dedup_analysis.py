@@ -51,10 +51,10 @@ class SparseDedupAnalysis:
     Attributes:
         members: for each `Unique` that only deduplicates updates, the nodes of the pattern,
             including itself.
-        begun_by: for a sum, the nodes that only it depends on: the `Unique` and the nodes that
-            compute the number of distinct indices. They can be in the cluster of the sum.
-        beside: for each node that computes rows from rows, the positions of its other inputs,
-            which must be the same for all rows.
+        exclusive_inputs: for a sum, the nodes that only it depends on: the `Unique` and the nodes
+            that compute the number of distinct indices. They can be in the cluster of the sum.
+        uniform_inputs: for each node that computes rows from rows, the positions of its other
+            inputs, which must be the same for all rows.
         unique_of: for each node that updates or reads rows by the indices of a `Unique`, the
             `Unique`.
     """
@@ -63,8 +63,8 @@ class SparseDedupAnalysis:
         self._choices = choices
         self.members: dict[Node, frozenset[Node]] = {}
         self.unique_of: dict[Node, Node] = {}
-        self.begun_by: dict[Node, tuple[Node, ...]] = {}
-        self.beside: dict[Node, tuple[int, ...]] = {}
+        self.exclusive_inputs: dict[Node, tuple[Node, ...]] = {}
+        self.uniform_inputs: dict[Node, tuple[int, ...]] = {}
         is_on = not is_switched_off(NAME)
         for node in graph.nodes:
             if is_on and node.op == UNIQUE:
@@ -113,13 +113,13 @@ class SparseDedupAnalysis:
                 self.unique_of[node] = unique
             if is_elementwise(node) and (node, 0) in kinds and kinds[node, 0] is _ROWS:
                 edges = enumerate(node.in_edges)
-                self.beside[node] = tuple(
+                self.uniform_inputs[node] = tuple(
                     position for position, edge in edges if (edge.src, edge.src_output) not in kinds
                 )
         sums = [node for node in readers if node.op == _SUM]
         early = {unique, *(node for (node, _), kind in kinds.items() if kind is _SIZE)}
         if len(sums) == 1 and not any(edge.is_control for n in early for edge in n.out_edges):
-            self.begun_by[sums[0]] = tuple(early)
+            self.exclusive_inputs[sums[0]] = tuple(early)
 
     def _kinds_of(self, unique: Node) -> dict[Tensor, str] | None:
         """Return the roles of the tensors derived from a `Unique`; None if one has another use."""

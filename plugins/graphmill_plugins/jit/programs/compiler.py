@@ -66,8 +66,8 @@ if TYPE_CHECKING:
 _TRACE_ERRORS: Final = (TypeError, ValueError, OverflowError, RecursionError, OpError)
 _NUMPY_KINDS: Final = "biufc"  # kinds of the dtypes that NumPy itself defines
 _MIN_ARGUMENT_BYTES: Final = 4096  # of a constant that is an argument of the program
+_MIN_FLOAT_ARGUMENT_BYTES: Final = 64  # of one of floats, which determines no shapes
 _MIN_LARGE_CLUSTER_NODES: Final = 200  # from here on, smaller constants are arguments, too
-_VECTOR: Final = 64  # the same for floats, which do not determine shapes
 
 
 def compile_cluster(
@@ -93,11 +93,11 @@ def compile_cluster(
     Raises:
         NotTraceable: it cannot be compiled; the message says which node is the cause, and why.
     """
-    began = time.perf_counter()
-    read = inputs.variables(values)
-    if read is None:
+    started = time.perf_counter()
+    slots_and_variables = inputs.variables(values)
+    if slots_and_variables is None:
         raise NotTraceable("a variable has no value yet")
-    slots, variables = read
+    slots, variables = slots_and_variables
     memory = memory or memory_of(None)
     large = _large_constants(bodies)
     cluster_key = _cluster_key(bodies, inputs, large, memory, is_loop=is_loop)
@@ -130,7 +130,7 @@ def compile_cluster(
         cluster.is_loaded, cluster.cache = shared.program.is_loaded, shared.program.note
     cluster.is_shared = not is_first
     bound_traces()
-    cluster.seconds = time.perf_counter() - began
+    cluster.seconds = time.perf_counter() - started
     return cluster
 
 
@@ -142,7 +142,12 @@ def _compiled(
     leaves: list[Any],
     cache: ProgramCache | None,
 ) -> SharedProgram:
-    """Trace and compile a cluster."""
+    """Trace and compile a cluster.
+
+    What depends on the constants alone becomes a program that runs once (`hoist`). A cluster with
+    loops whose trip counts are unknown is traced again, with a budget of iterations, so that a call
+    can be interrupted (`LimitedProgram`).
+    """
     jax = jax_module()
     shape = jax.ShapeDtypeStruct
     iterations = shape((), np.int32)
@@ -187,7 +192,7 @@ def _compiled(
     program = replace(program, call=call)
     if is_limited:
         stages = None
-        if staged is not None and _takes(staged.prepare, constants, shapes):
+        if staged is not None and _prepares(staged.prepare, constants, shapes):
             whole = jax.make_jaxpr(staged.program)(*shapes, *dynamic)
             stages = compile_stages(split_at_loops(whole, num_loops), options, cache)
         limited = LimitedProgram(program.call, stages, build.memory.jax_device)
@@ -252,7 +257,7 @@ def _mark_donatable(layout: Layout, closed: Any) -> None:
     )
 
 
-def _takes(prepare: Callable[..., Any], constants: Sequence[Any], shapes: Sequence[Any]) -> bool:
+def _prepares(prepare: Callable[..., Any], constants: Sequence[Any], shapes: Sequence[Any]) -> bool:
     """Return whether `prepare` converts these constants to arrays of these shapes and dtypes."""
     prepared = jax_module().eval_shape(prepare, *constants)
     return [(one.shape, one.dtype) for one in prepared] == [
@@ -444,8 +449,10 @@ def _is_general_number(node: Node, value: Any) -> bool:
 
 
 def _is_large(value: Any) -> bool:
-    is_vector = value.ndim > 0 and value.dtype.kind in "fc" and value.nbytes >= _VECTOR
-    return is_vector or bool(value.nbytes >= _MIN_ARGUMENT_BYTES)
+    is_float_array = (
+        value.ndim > 0 and value.dtype.kind in "fc" and value.nbytes >= _MIN_FLOAT_ARGUMENT_BYTES
+    )
+    return is_float_array or bool(value.nbytes >= _MIN_ARGUMENT_BYTES)
 
 
 def sources_of(scheduled: ScheduledBody, needs: NeedsStatic, inputs: Inputs) -> frozenset[int]:

@@ -31,8 +31,8 @@ def without_blas_threads(
 
     Args:
         call: the compiled program.
-        closed: what it was compiled from.
-        platform: that it was compiled for.
+        closed: the jaxpr from which it was compiled.
+        platform: the platform for which it was compiled.
     """
     if platform != "cpu" or not _MIN_OPERATIONS < lapack_work(closed.jaxpr) <= _MAX_OPERATIONS:
         return call

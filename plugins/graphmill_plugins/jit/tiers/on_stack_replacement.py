@@ -112,7 +112,8 @@ class LoopReplacement:
             args: of the step.
             carried: the values of the loop variables after `count` iterations.
             count: the number of iterations so far.
-            run: what the call before returned in this run of the loop; None for the first one.
+            run: the state that the previous call in this run of the loop returned; None for the
+                first call.
 
         Returns:
             The values, the number of iterations so far, the number of iterations at which to call

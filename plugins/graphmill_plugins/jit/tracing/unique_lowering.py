@@ -58,11 +58,11 @@ class DistinctRows:
             NotTraceable: the node is one. In the program the rows are as many as the indices, with
                 zeros for duplicates, so shapes would differ.
         """
-        beside = self._repeated.beside.get(node)
-        if not beside:
+        uniform_inputs = self._repeated.uniform_inputs.get(node)
+        if not uniform_inputs:
             return
-        rank = max(np.ndim(value) for i, value in enumerate(inputs) if i not in beside)
-        shapes = [np.shape(inputs[position]) for position in beside]
+        rank = max(np.ndim(value) for i, value in enumerate(inputs) if i not in uniform_inputs)
+        shapes = [np.shape(inputs[position]) for position in uniform_inputs]
         if any(len(shape) > rank or (len(shape) == rank and shape[0] != 1) for shape in shapes):
             raise NotTraceable("the number of its rows depends on the number of distinct values")
 

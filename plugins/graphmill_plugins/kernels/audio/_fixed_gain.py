@@ -21,7 +21,7 @@ class GainTable:
 
     Args:
         strength: the exponent of the normalization.
-        offset: what is added to the noise.
+        offset: a number that is added to the noise.
         gain_bits: the number of fraction bits of the gain.
         input_bits: the number of fraction bits of the noise; at least 0.
     """

@@ -30,7 +30,7 @@ class RunTimes:
     and more rarely.
 
     Attributes:
-        runs: how many there were since those that were too long.
+        runs: the number of runs since the last ones that took too long.
         seconds: the assumed time of a run: the shortest of late, because other threads and
             processes only lengthen it.
     """

@@ -48,7 +48,11 @@ def test_sums_that_go_into_rows_may_be_padded(texts: tuple[str, ...]) -> None:
     assert rows.why_not(unique) is None
     assert rows.unique_of == {add: unique}
     assert {made.node("sum"), made.node("size"), add} <= rows.members[unique]
-    assert set(rows.begun_by[made.node("sum")]) == {unique, made.node("shape"), made.node("size")}
+    assert set(rows.exclusive_inputs[made.node("sum")]) == {
+        unique,
+        made.node("shape"),
+        made.node("size"),
+    }
 
 
 @pytest.mark.parametrize(
@@ -103,7 +107,7 @@ def test_update_across_clusters_is_not_deduplicated() -> None:
 def test_dedup_analysis_adds_no_waits() -> None:
     made, rows = found(UPDATE, "after = Neg(lr, after=[u])")
     assert made.node("u") in rows
-    assert not rows.begun_by
+    assert not rows.exclusive_inputs
 
 
 def test_analysis_is_switched_off_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
