@@ -15,7 +15,7 @@ from graphmill.testing.runners.session_programs import (
     caught,
     differences,
     execute,
-    surprises,
+    wrong_waits,
 )
 
 SEEDS = range(24)
@@ -32,7 +32,7 @@ def results(seed, host, jit):
 @pytest.mark.parametrize("seed", SEEDS)
 def test_programs_wait_where_their_models_say(seed, graphmill_host):
     program, found = results(seed, graphmill_host, "off")
-    assert surprises(program, found) == []
+    assert wrong_waits(program, found) == []
     again = results(seed, graphmill_host, "off")[1]
     assert differences(program, found, again) == []
 
@@ -76,5 +76,5 @@ def test_unexpected_wait_is_a_surprise():
     program = session_program(0)
     call = Run((Step(program.resources[-1].name, ("ok",), ("m_fixed:0",)),))
     one = type(program)("one", program.resources, (call,))
-    assert surprises(one, [[1.0]]) == []
-    assert len(surprises(one, [failure(errors.DeadlineExceededError("late"))])) == 1
+    assert wrong_waits(one, [[1.0]]) == []
+    assert len(wrong_waits(one, [failure(errors.DeadlineExceededError("late"))])) == 1

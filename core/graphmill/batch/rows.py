@@ -68,7 +68,7 @@ class RowReader:
         self._columns = columns
         self._whole_files = whole_files
         self._on_note = on_note or (lambda _: None)
-        self._told: set[tuple[str, ...]] = set()
+        self._reported_columns: set[tuple[str, ...]] = set()
         self._formats: dict[str, Callable[[SourceFile], Parts]] = {
             "image": self._whole_file,
             "txt": self._whole_file if whole_files else self._text_lines,
@@ -142,8 +142,8 @@ class RowReader:
             raise InvalidArgumentError(f"{source.label}:1 is not text in UTF-8")
         columns = choose_columns(header, self._specs, self._columns, f"{source.label}:1")
         unused = tuple(columns.unused[:10])
-        if unused and unused not in self._told:
-            self._told.add(unused)
+        if unused and unused not in self._reported_columns:
+            self._reported_columns.add(unused)
             self._on_note(f"{source.label}: no input takes these columns: {', '.join(unused)}")
         return columns
 

@@ -67,7 +67,7 @@ class KernelFactory:
         self._functions = functions
         self._segment = segment
         self._choices: dict[Node, KernelChoice] = {}
-        self._alike: AttrsCache[_Bound] = AttrsCache()
+        self._shared_kernels: AttrsCache[_Bound] = AttrsCache()
         self._validates = is_validation_on()
 
     def choose_all(self, graph: Graph) -> None:
@@ -122,13 +122,13 @@ class KernelFactory:
 
     def _bind(self, node: Node, choice: KernelChoice) -> OpKernel:
         functions = self._functions
-        alike = self._alike.find(node)
-        if alike is not None and alike.choice is choice:
-            kernel = alike.kernel.for_node(node.name, alike.compute)
+        shared = self._shared_kernels.find(node)
+        if shared is not None and shared.choice is choice:
+            kernel = shared.kernel.for_node(node.name, shared.compute)
         else:
             kernel = self._bound(node, choice)
             if self._is_shared(node, choice):
-                self._alike.store(node, _Bound(kernel, kernel.compute, choice))
+                self._shared_kernels.store(node, _Bound(kernel, kernel.compute, choice))
         kernel.functions = functions
         kernel.compute = self._device.compute_of(kernel)
         if self._validates:

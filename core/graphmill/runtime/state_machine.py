@@ -146,8 +146,8 @@ class StateMachine(Generic[State, Event, Action]):
         if row is None:
             self._note(event, self.state, f"ignored, as it is not expected here. {cause}".rstrip())
             if is_validation_on():
-                raise InternalError(self._complaint(event))
-            warnings.warn(self._complaint(event), RuntimeWarning, stacklevel=2)
+                raise InternalError(self._unexpected_event(event))
+            warnings.warn(self._unexpected_event(event), RuntimeWarning, stacklevel=2)
             return None
         after, action = row
         self._note(event, after, cause)
@@ -158,7 +158,7 @@ class StateMachine(Generic[State, Event, Action]):
         before = self.state.text
         self._history.add(Transition(self.subject, before, event.text, after.text, cause))
 
-    def _complaint(self, event: Event) -> str:
+    def _unexpected_event(self, event: Event) -> str:
         expected = [event.text for state, event in self._table if state is self.state]
         return (
             f"{self.subject or 'a state machine'} is {self.state.text!r}, where the event "

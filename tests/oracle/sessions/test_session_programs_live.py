@@ -17,7 +17,7 @@ from graphmill.testing.runners.session_programs import (
     TensorFlowSystem,
     differences,
     execute,
-    surprises,
+    wrong_waits,
 )
 
 pytestmark = pytest.mark.oracle
@@ -37,7 +37,7 @@ def found_in(program, host, tf):
     theirs = execute(program, graph_def, TensorFlowSystem(tf))
     ours = execute(program, graph_def, GraphmillSystem(host))
     lines = differences(program, theirs, ours)
-    return [*lines, *surprises(program, theirs), *surprises(program, ours)]
+    return [*lines, *wrong_waits(program, theirs), *wrong_waits(program, ours)]
 
 
 @pytest.mark.parametrize("start", seeds()[::BLOCK])

@@ -67,7 +67,7 @@ class ClusterTasks:
         self._timeout = timeout
         self._has_sessions = False
         # Each task gets the devices of all: that grows with the square of their number.
-        self._tells = (
+        self._sends_devices = (
             config.share_cluster_devices_in_session
             or config.experimental.share_cluster_devices_in_session
         )
@@ -101,7 +101,9 @@ class ClusterTasks:
         request = proto.CreateWorkerSessionRequest(
             session_handle=self._session_handle,
             isolate_session_state=is_isolated,
-            cluster_device_attributes=[a.to_proto() for a in devices] if self._tells else (),
+            cluster_device_attributes=[a.to_proto() for a in devices]
+            if self._sends_devices
+            else (),
             master_task=self.master_task,
             master_incarnation=_signed(own[0]) if own else 0,
         )

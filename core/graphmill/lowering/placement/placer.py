@@ -84,15 +84,15 @@ class _Group:
 
     Attributes:
         members: nodes of the graph, then further colocated nodes of the session's graph.
-        request: the combination of all requests; `asked` is the first node with a request.
+        request: the combination of all requests; `requester` is the first node that has one.
     """
 
-    __slots__ = ("asked", "candidates", "chosen", "is_soft", "members", "reason", "request")
+    __slots__ = ("candidates", "chosen", "is_soft", "members", "reason", "request", "requester")
 
     def __init__(self) -> None:
         self.members: list[Node] = []
         self.request = _ANY
-        self.asked: Node | None = None
+        self.requester: Node | None = None
         self.candidates: list[Device] | None = None
         self.is_soft = False
         self.chosen: Device | None = None
@@ -246,15 +246,15 @@ class _Placer:
         colocation attr, as when TensorFlow's Python API imports a graph.
         """
         names = {node.name for node in group.members}
-        asking = [node for node in group.members if self._request(node) != _ANY]
-        for node in sorted(asking, key=lambda node: _precedence(node, names)):
+        requesting = [node for node in group.members if self._request(node) != _ANY]
+        for node in sorted(requesting, key=lambda node: _precedence(node, names)):
             is_follower = _precedence(node, names) > 0
             soft = self.options.allow_soft_placement and not takes_reference_or_handle(node)
             request = self._request(node)
             merged = merge_requests(request, group.request, soft=soft)
             if merged is not None:
                 group.request = merged
-                group.asked = group.asked or node
+                group.requester = group.requester or node
             elif not is_follower:
                 raise self._conflict(group, node)
             elif self.options.log:
@@ -291,8 +291,8 @@ class _Placer:
     def _reason(self, group: _Group, candidates: Sequence[Device]) -> str:
         if group.is_soft:
             return f"soft placement: the requested {group.request or 'device'} is not available"
-        if group.asked is not None:
-            name = group.asked.name
+        if group.requester is not None:
+            name = group.requester.name
             is_alone = len(group.members) == 1
             return "requested" if is_alone else f"colocated with {name}, which requests it"
         if len({device.device_type for device in candidates}) == 1 < len(self.types):
@@ -384,7 +384,7 @@ class _Placer:
         return record
 
     def _conflict(self, group: _Group, node: Node) -> InvalidArgumentError:
-        first = group.asked or node
+        first = group.requester or node
         return InvalidArgumentError(
             f"Cannot colocate nodes {first.name!r} and {node.name!r}: they must be on one device "
             f"(because of a colocation attr, a reference or a resource), but one requests "
@@ -394,10 +394,10 @@ class _Placer:
         )
 
     def _impossible(self, group: _Group, requested: Sequence[Device]) -> InvalidArgumentError:
-        requester = group.asked or group.members[0]
+        requester = group.requester or group.members[0]
         if not requested:
             return _no_such_device(requester, self.options.devices, str(group.request))
-        allowed = f"no device that matches {group.request}" if group.asked else "no device"
+        allowed = f"no device that matches {group.request}" if group.requester else "no device"
         return InvalidArgumentError(
             f"Cannot assign a device for operation {requester.name}: {allowed} has kernels for "
             f"{'it' if len(group.members) == 1 else 'all nodes of its colocation group'}. Set "

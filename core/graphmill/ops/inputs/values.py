@@ -41,11 +41,11 @@ def to_array(value: Any, dtype: DType | None = None) -> tuple[NDArray[Any], DTyp
     dtype = natural if dtype is None else dtype
     if natural.kind not in _FITS or dtype.kind not in _FITS[natural.kind]:
         if array.size:  # an empty list has no kind
-            raise _unfit(value, dtype, f"is {natural.name}")
+            raise _misfit_error(value, dtype, f"is {natural.name}")
     elif dtype.kind in "iuq" and dtype is not natural and array.size:
         low, high = int(dtype.min), int(dtype.max)
         if int(array.min()) < low or int(array.max()) > high:
-            raise _unfit(value, dtype, f"does not fit into {low} to {high}")
+            raise _misfit_error(value, dtype, f"does not fit into {low} to {high}")
     with np.errstate(over="ignore"):  # floats that are too large become inf
         return array.astype(dtype.as_numpy_dtype, copy=False), dtype
 
@@ -107,7 +107,7 @@ def _strings(value: Any, array: NDArray[Any]) -> NDArray[Any]:
     return strings.reshape(objects.shape)
 
 
-def _unfit(value: Any, dtype: DType, why: str) -> InvalidArgumentError:
+def _misfit_error(value: Any, dtype: DType, why: str) -> InvalidArgumentError:
     return InvalidArgumentError(f"expected a value of {dtype.name}, but {_short(value)} {why}")
 
 

@@ -63,7 +63,10 @@ def _with_read_only_inputs(compute: Callable[..., Any], kernel: OpKernel) -> Cal
     forwards = kernel.definition.forwards  # other kernels may write through forwarded handles
 
     def call(*inputs: Any) -> Any:
-        taken = tuple(one if forwards else _sealed(one, kernel) for one in map(_read_only, inputs))
+        taken = tuple(
+            one if forwards else _with_read_only_variable(one, kernel)
+            for one in map(_read_only, inputs)
+        )
         try:
             result = compute(*taken)
         except ValueError as error:
@@ -93,15 +96,15 @@ def _read_only(value: Any) -> Any:
     return view
 
 
-def _sealed(value: Any, kernel: OpKernel) -> Any:
+def _with_read_only_variable(value: Any, kernel: OpKernel) -> Any:
     """Return a read-only form of a variable's handle."""
     if type(value) is not ResourceHandle or type(value.resource) is not Variable:
         return value
-    sealed = _SealedVariable(value.resource, kernel)
-    return ResourceHandle(value.device, value.container, value.name, value.type_name, sealed)
+    variable = _ReadOnlyVariable(value.resource, kernel)
+    return ResourceHandle(value.device, value.container, value.name, value.type_name, variable)
 
 
-class _SealedVariable(Variable):
+class _ReadOnlyVariable(Variable):
     """A read-only variable, for a kernel without effects."""
 
     __slots__ = ("_kernel", "_of")

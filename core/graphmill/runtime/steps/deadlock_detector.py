@@ -66,9 +66,9 @@ class DeadlockDetector:
         keys = rendezvous.awaited_keys()
         # A receive whose value has arrived, but is not posted yet, is no longer in the table.
         if keys is not None and len(keys) == count + self.num_clients:
-            rendezvous.start_abort(InternalError(self._story(keys)))
+            rendezvous.start_abort(InternalError(self._deadlock_message(keys)))
 
-    def _story(self, keys: list[str]) -> str:
+    def _deadlock_message(self, keys: list[str]) -> str:
         lines = ["the step is stuck: no node is ready, and these receives wait for missing sends:"]
         names = {}
         for run in self._args.receiving:

@@ -51,9 +51,9 @@ def classify(
         ask: returns graphmill's result; not called if TensorFlow has none.
         strict: whether to report accepted differences too.
     """
-    unsaid = outcome_without_result(expected)
-    if unsaid:
-        return unsaid, ""
+    outcome = outcome_without_result(expected)
+    if outcome:
+        return outcome, ""
     if expected.error == NO_GRADIENT:  # JAX may differentiate the kernel here
         return "TensorFlow has no gradient", ""
     actual = ask(text)

@@ -95,9 +95,9 @@ def classify(
         backend: the backend that computes it: "numpy", "session" or "jax".
         strict: whether to report accepted differences too.
     """
-    unsaid = outcome_without_result(expected)
-    if unsaid:
-        return unsaid, ""
+    outcome = outcome_without_result(expected)
+    if outcome:
+        return outcome, ""
     if any(words in expected.message for words in _NO_KERNEL):
         return "TensorFlow has no kernel", ""
     if backend == "jax" and expected.error:

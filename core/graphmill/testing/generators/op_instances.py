@@ -51,7 +51,9 @@ class Sweep:
     def texts(self, count: int) -> Iterator[str]:
         """Yield instances as texts of case files with one case each."""
         for _ in range(count if self._seeds else 0):
-            text = self._tamed(case_text(self._op_def.name, self._seeded(self._table())))
+            text = self._without_huge_values(
+                case_text(self._op_def.name, self._seeded(self._table()))
+            )
             if _can_be_drawn(text):
                 yield text
 
@@ -63,7 +65,7 @@ class Sweep:
             table["seed"] = table["seed2"] = 87
         return table
 
-    def _tamed(self, text: str) -> str:
+    def _without_huge_values(self, text: str) -> str:
         """Remove huge values from sums, whose overflow depends on the order of summation."""
         if not tolerance_of(self._op_def.name).by_scale:
             return text

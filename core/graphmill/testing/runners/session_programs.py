@@ -300,7 +300,7 @@ def differences(program: Program, expected: list[Any], actual: list[Any]) -> lis
     return lines
 
 
-def surprises(program: Program, results: list[Any]) -> list[str]:
+def wrong_waits(program: Program, results: list[Any]) -> list[str]:
     """Return a line for each call that waited, or did not wait, contrary to the model."""
     lines = []
     both = zip(program.calls, outcomes(program), results, strict=True)

@@ -64,7 +64,7 @@ class RayClusterResolver(ClusterResolver):
         self._directory = find_directory(self._engine, name)
         self._lock = threading.Lock()
         self._known: dict[Task, Registration] = {}
-        self._told: dict[Task, Registration] = {}
+        self._reported: dict[Task, Registration] = {}
         self._watch: DirectoryWatch | None = None
         self._num_watching = 0
 
@@ -111,7 +111,7 @@ class RayClusterResolver(ClusterResolver):
         with self._lock:
             self._num_watching += 1
             if self._watch is None:
-                self._told = tasks
+                self._reported = tasks
                 self._watch = DirectoryWatch(
                     self._engine, self._directory, None, table.version, self._table_changed
                 )
@@ -144,7 +144,7 @@ class RayClusterResolver(ClusterResolver):
     def _table_changed(self, table: Table) -> None:
         """Notify the observers of changes in a table; called in the watch's thread."""
         after = self._merged(table)
-        before, self._told = self._told, after
+        before, self._reported = self._reported, after
         self._watchers.publish(registered_change(before, after))
 
     def _merged(self, table: Table) -> dict[Task, Registration]:

@@ -60,8 +60,8 @@ class TensorReceiver:
         self._mapping_numbers = itertools.count()
         pieces = settings.piece_bytes if settings.pieces else 0
         identity = host_identity() if settings.shared_memory else b""
-        self._near = _options(identity, pieces)
-        self._far = _options(b"", pieces)
+        self._options = _options(identity, pieces)
+        self._options_without_sharing = _options(b"", pieces)
 
     @property
     def num_mapped(self) -> int:
@@ -75,7 +75,7 @@ class TensorReceiver:
             is_near: whether memory may be shared with the sender.
         """
         is_full = self.num_mapped >= self._settings.max_mapped
-        return self._far if is_full or not is_near else self._near
+        return self._options_without_sharing if is_full or not is_near else self._options
 
     def piece_request(self, transfer_id: int, offset: int) -> bytes:
         """Return a serialized RecvTensorRequest for a piece of a tensor."""

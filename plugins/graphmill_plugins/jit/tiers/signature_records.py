@@ -36,7 +36,7 @@ class SignatureRecords:
         self._cluster = cluster.name
         self._records = cluster.signatures
         self._shared: dict[str, SignatureRecord] = {}
-        self._gone: list[SignatureRecord] = []
+        self._dropped: list[SignatureRecord] = []
         self._last = ""
 
     def new(self, text: str) -> SignatureRecord:
@@ -63,14 +63,14 @@ class SignatureRecords:
 
     def retire(self, record: SignatureRecord) -> None:
         """Mark the record of an evicted signature; it is dropped when there are too many."""
-        self._gone.append(record)
+        self._dropped.append(record)
 
     def _keep(self, record: SignatureRecord) -> SignatureRecord:
         records = self._records
         if len(records) >= _MAX_RECORDS:
-            dropped = {id(one) for one in self._gone}
+            dropped = {id(one) for one in self._dropped}
             records[:] = [one for one in records if id(one) not in dropped]
-            self._gone.clear()
+            self._dropped.clear()
         records.append(record)
         return record
 

@@ -214,7 +214,7 @@ class TierMachine:
             return
         with self._lock:
             if signature.state is State.TRIAL:  # otherwise another thread was first
-                self._judge(signature)
+                self._choose_tier(signature)
 
     def checks_failed(self, signature: Signature) -> None:
         """Record failed checks; suspend the program if most calls fail."""
@@ -360,7 +360,7 @@ class TierMachine:
         self._table.add(signature)
         return signature
 
-    def _judge(self, signature: Signature) -> None:
+    def _choose_tier(self, signature: Signature) -> None:
         """Choose the faster tier of a signature after its trial."""
         varies = self._rules.varies
         straight = signature.straight_times.typical(varies=varies)

@@ -69,7 +69,7 @@ class _Differentiated:
         self._evaluate = evaluator(body, partial(_computation, runtime=runtime))
         self._smooth = [i for i, dtype in enumerate(body.arg_types) if _is_smooth(dtype)]
         self._constants: list[Value] = []
-        self._alike = 0
+        self._num_equal_calls = 0
         self._compiled: Callable[..., Any] | None = None
 
     def __call__(self, inputs: Sequence[Value]) -> list[Value]:
@@ -118,15 +118,15 @@ class _Differentiated:
         if len(constants) == len(self._constants) and all(
             map(_is_same, constants, self._constants)
         ):
-            self._alike += 1
+            self._num_equal_calls += 1
             if compiled is not None:
                 return compiled
-            if self._alike > _CALLS_BEFORE_COMPILATION:
+            if self._num_equal_calls > _CALLS_BEFORE_COMPILATION:
                 function: Callable[..., Any] = jax_module().jit(self._pull(args))
                 self._compiled = function
                 return function
         else:
-            self._constants, self._alike, self._compiled = constants, 0, None
+            self._constants, self._num_equal_calls, self._compiled = constants, 0, None
         return self._pull(args)
 
     def _pull(self, args: Sequence[Value]) -> Callable[..., Any]:
