@@ -218,7 +218,7 @@ def _shuffled(count: int, seed: int) -> Values:
 
 
 def _drawn(dtype: str, shape: tuple[int, ...], words: Sequence[str], seed: int) -> Values:
-    """Draw values of a dtype in the way that the words describe."""
+    """Draw values of a dtype; `words` says how, such as `["fill", "7"]`."""
     count = math.prod(shape)
     for word, make in _MAKERS.items():
         if word in words:

@@ -163,7 +163,7 @@ class ClusterStep:
         if calls.errors and not calls.has_root_error and late:
             left = ROOT_SECONDS if deadline is None else deadline - time.monotonic()
             calls.wait_for_root(max(0.0, min(left, ROOT_SECONDS)))
-        errors = dict(calls.errors)  # what follows is of our own making
+        errors = dict(calls.errors)  # later errors follow from the cancellation
         calls.withdraw()
         calls.wait(END_SECONDS)
         if self.cancellation.is_cancelled:  # errors of the tasks may follow from that

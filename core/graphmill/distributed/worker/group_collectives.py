@@ -176,7 +176,7 @@ class GroupCollectives:
             self._rendezvous.cleanup(ended)
 
     def _take_old(self, before: float) -> list[int]:
-        """Remove and return the finished collectives of a time long ago; under the lock."""
+        """Remove the collectives that ended before a time, and return them; hold the lock."""
         taken = []
         for key, (exchange_id, finished) in list(self._finished.items()):
             if finished >= before:

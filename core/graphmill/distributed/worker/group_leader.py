@@ -274,12 +274,12 @@ class _Group:
         return bool(self.waiting or self.meetings)
 
     def incarnation(self, device: str) -> int | None:
-        """Return the incarnation of a member; None if it is none."""
+        """Return the incarnation of a member; None if the device is no member."""
         attributes = self.members.get(device)
         return None if attributes is None else int(attributes.incarnation)
 
     def is_outdated_by(self, request: proto.CompleteGroupRequest) -> bool:
-        """Return whether a request comes from another life of a member, or another program."""
+        """Return whether a request is of another incarnation of a member, or another program."""
         device = request.device_attributes
         known = self.incarnation(device.name)
         is_other = self.is_whole and self.size != request.group_size

@@ -66,7 +66,7 @@ class Program:
     Attributes:
         call: the program.
         is_loaded: whether it was in the cache.
-        note: describes for users subject the cache did; empty if there is no cache.
+        note: describes for users what the cache did; empty if there is no cache.
     """
 
     call: Any

@@ -6,7 +6,7 @@ The functions of a `While` or `If` are Python functions of traced values:
 
 Values are JAX arrays and tracers, static NumPy arrays, structures of arrays (`Elements` of tensor
 arrays, stacks and lists), pytrees of plugins, and handles, which no computation changes. The state
-holds subject is read and written by key or handle: variables, tensor arrays and stacks.
+holds what is read and written by key or handle: variables, tensor arrays and stacks.
 
 Callers must enable JAX's 64-bit mode.
 """

@@ -161,7 +161,7 @@ class _Chunks:
         return self.x, self.y, self.z, *self.v, *self.w
 
     def add(self, words: list[Any], factor: Any, nine: Any) -> None:
-        """Hash eight words of each string; the last block uses a different `factor` and `nine`."""
+        """Hash eight words of each string; `factor` and `nine` differ for the last block."""
         x, y, z, v, w = self.x, self.y, self.z, self.v, self.w
         x = _rotate(x + y + v[0] + words[1], 37) * factor
         y = _rotate(y + v[1] + words[6], 42) * factor
