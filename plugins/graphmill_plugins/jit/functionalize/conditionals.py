@@ -22,7 +22,7 @@ from graphmill.spi.graphs import (
 from graphmill_plugins.jit.functionalize.liveness import (
     pred_of,
 )
-from graphmill_plugins.jit.functionalize.region import NotProvenError, Region
+from graphmill_plugins.jit.functionalize.region import NotProvenError, Region, check_removable
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -119,9 +119,7 @@ def prove_conditional(item: Conditional, liveness: Liveness, keep: Collection[No
         if branch.keeps_control_flow:
             raise NotProvenError(branch.keeps_control_flow)
     merges = set(item.merges)
-    for node in item.nodes:
-        if node in keep:
-            raise NotProvenError(f"{node.name} must stay in the outer graph")
+    check_removable(item.nodes, keep)
     for switch in item.switches:
         if any(
             is_merge(e.dst) and e.dst.input_types[e.dst_input].is_ref

@@ -23,7 +23,7 @@ from graphmill_plugins.jit.functionalize.liveness import (
     Branch,
     pred_of,
 )
-from graphmill_plugins.jit.functionalize.region import NotProvenError, Region
+from graphmill_plugins.jit.functionalize.region import NotProvenError, Region, check_removable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
@@ -176,9 +176,7 @@ class _Prover:
         return LoopVariable(starts[0], merge, following[0])
 
     def _check(self, loop: Loop, keep: Collection[Node]) -> None:
-        for node in loop.nodes:
-            if node in keep:
-                raise NotProvenError(f"{node.name} must stay in the outer graph")
+        check_removable(loop.nodes, keep)
         for enter in loop.constants:
             if not enter.attrs["is_constant"]:
                 raise NotProvenError(

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
+from graphmill.spi.graphs import is_result
+
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
     from graphmill.spi import Node
 
 FUNCTIONALIZED: Final = "functionalized"
@@ -13,6 +17,24 @@ FUNCTIONALIZED: Final = "functionalized"
 
 class NotProvenError(Exception):
     """The structure of a region could not be proven; the message is the reason."""
+
+
+def check_removable(nodes: Iterable[Node], keep: Collection[Node]) -> None:
+    """Check that a region contains none of the nodes to keep.
+
+    Raises:
+        NotProvenError: it contains one; the message is the reason.
+    """
+    for node in nodes:
+        if node in keep:
+            raise NotProvenError(_why_kept(node))
+
+
+def _why_kept(node: Node) -> str:
+    if not is_result(node):
+        return f"{node.name} must stay in the outer graph"
+    source, index = node.inputs[0]
+    return f"the output {source.name}:{index} is inside, so it may have no value"
 
 
 class Region(NamedTuple):
