@@ -15,6 +15,7 @@ from graphmill.errors import (
     suggest,
 )
 from graphmill.spi import files
+from graphmill.spi.graphs import is_result
 from graphmill.spi.passes import EffectsPolicy
 from graphmill_plugins._constants import marking
 from graphmill_plugins._jax import jax_module
@@ -70,7 +71,7 @@ class JaxFunction:
         self.inputs = graph.inputs
         self.outputs = graph.outputs
         self._max_iterations = max_iterations
-        results = [node for node in graph.body.graph.nodes if not node.output_types]
+        results = list(filter(is_result, graph.body.graph.nodes))
         records = functionalize(graph.body.graph, lambda _: None, results, host=graph.host)
         self._bodies = ScheduledBodies(graph.body, graph.host, EffectsPolicy())
         reasons = refusals(self._bodies, records, set(graph.variable_nodes))

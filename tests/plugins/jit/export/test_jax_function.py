@@ -9,6 +9,10 @@ import pytest
 
 import graphmill
 from graphmill import errors, ops
+from graphmill.graph.formats.import_export import graph_to_graph_def
+from graphmill.runtime.dead import DEAD
+from graphmill.testing.differential.executors import reference_values
+from graphmill.testing.generators.control_flow_graphs import structured_graph
 
 jax = pytest.importorskip("jax")
 pytestmark = pytest.mark.jax
@@ -124,6 +128,75 @@ def test_updates_of_variables_are_returned() -> None:
     outputs, params = function.update(function.params, {"x": [3.0, 4.0]})
     assert outputs["after"].tolist() == params["w"].tolist() == [3, 4]
     assert function.params["w"].tolist() == [1, 2]
+
+
+def test_nodes_without_outputs_may_be_in_a_loop() -> None:
+    with graphmill.Graph().as_default() as graph:
+        x = graph.placeholder("float32", [], name="x")
+
+        def body(i: Any, v: Any) -> list[Any]:
+            with graph.control_dependencies([v]):
+                waits = ops.control_flow.no_op()
+            with graph.control_dependencies([waits]):
+                return [i + 1, v * x]
+
+        power = graphmill.while_loop(lambda i, v: i < 3, body, [0, 1.0])[1]
+    with graphmill.Session(graph=graph) as session:
+        function = graphmill.export.convert(session, "jax", {"x": x}, {"power": power})
+    assert float(function({}, {"x": 2.0})["power"]) == 8
+
+
+def test_conditional_that_assigns_updates_the_variable() -> None:
+    with graphmill.Graph().as_default() as graph:
+        p = graph.placeholder("bool", [], name="p")
+        v = graphmill.Variable(2.0, name="v")
+
+        def add() -> Any:
+            with graph.control_dependencies([v.assign_add(3.0, read_value=False)]):
+                return graph.constant(1.0)
+
+        y = graphmill.cond(p, add, lambda: graph.constant(0.0))
+        init = graphmill.global_variables_initializer()
+    with graphmill.Session(graph=graph) as session:
+        session.run(init)
+        function = graphmill.export.convert(session, "jax", {"p": p}, {"y": y})
+    for value, after in ((True, 5), (False, 2)):
+        outputs, params = function.update(function.params, {"p": value})
+        assert (float(outputs["y"]), float(params["v"])) == (value, after)
+
+
+def test_output_in_a_branch_is_refused() -> None:
+    with graphmill.Graph().as_default() as graph:
+        p = graph.placeholder("bool", [], name="p")
+        inside: list[Any] = []
+
+        def yes() -> Any:
+            inside.append(ops.math.neg(graph.constant(1.0), name="inside"))
+            return inside[0]
+
+        y = graphmill.cond(p, yes, lambda: graph.constant(0.0))
+    with graphmill.Session(graph=graph) as session, pytest.raises(errors.UnimplementedError) as e:
+        graphmill.export.convert(session, "jax", {"p": p}, {"y": y, "inside": inside[0]})
+    assert "the output cond/inside:0 is inside, so it may have no value" in e.value.message
+
+
+@pytest.mark.parametrize("seed", [7, 11, 15, 21])
+def test_random_control_flow(seed: int, graphmill_host: Any) -> None:
+    made = structured_graph(seed, graphmill_host.ops)
+    expected = {
+        name: value
+        for name, value in reference_values(made, graphmill_host).items()
+        if value is not DEAD
+    }
+    graph = graphmill.Graph.from_graph_def(graph_to_graph_def(made.graph))
+    with graphmill.Session(graph=graph, host=graphmill_host) as session:
+        inputs = {name: name for name in made.feeds}
+        function = graphmill.export.convert(
+            session, "jax", inputs, {name: name for name in expected}
+        )
+    outputs, holds = function.checked(function.params, made.feeds)
+    assert bool(holds)
+    assert {name: value.item() for name, value in outputs.items()} == expected
 
 
 def test_all_nodes_that_cannot_be_held_are_listed() -> None:

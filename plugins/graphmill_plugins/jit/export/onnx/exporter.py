@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from graphmill.errors import InvalidArgumentError, UnimplementedError
 from graphmill.spi import files
+from graphmill.spi.graphs import is_result
 from graphmill_plugins.jit.export.input_shapes import input_shape
 from graphmill_plugins.jit.export.onnx.body_converter import BodyConverter
 from graphmill_plugins.jit.export.onnx.element_types import onnx_type
@@ -73,7 +74,7 @@ def to_onnx(graph: ExportGraph, *, shapes: Mapping[str, Sequence[int]] | None = 
     onnx = _module()
     ports = _fixed(graph.inputs, shapes or {})
     refusals = graph.freeze()
-    results = [node for node in graph.body.graph.nodes if not node.output_types]
+    results = list(filter(is_result, graph.body.graph.nodes))
     records = functionalize(graph.body.graph, lambda _: None, results, host=graph.host)
     refusals += [
         f"{record.kind} {record.name}: {record.outcome}"
