@@ -77,7 +77,10 @@ class BodyConverter:
             if is_argument(node):
                 names[node, 0] = args[node.attrs["index"]]
                 continue
-            outputs = self._node(node, [names[source] for source in node.inputs], shapes_of)
+            # What a loop that is no function passes back is still without a name; its Merge is
+            # refused.
+            inputs = [names.get(source, "") for source in node.inputs]
+            outputs = self._node(node, inputs, shapes_of)
             names.update({(node, index): name for index, name in enumerate(outputs)})
         sources = [node.inputs[0] for node in results]
         found = [shapes_of(node)[output] for node, output in sources]

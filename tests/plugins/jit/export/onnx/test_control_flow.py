@@ -6,10 +6,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.plugins.jit.export.onnx.onnx_runs import assert_same
+from tests.plugins.jit.export.onnx.onnx_runs import assert_same, run_onnx
 
 import graphmill
-from graphmill import ops
+from graphmill import errors, ops
+from graphmill.export import convert
+from graphmill.graph.formats.import_export import graph_to_graph_def
+from graphmill.runtime.dead import DEAD
+from graphmill.testing.differential.executors import reference_values
+from graphmill.testing.generators.control_flow_graphs import structured_graph
 
 pytest.importorskip("onnx")
 math, array = ops.math, ops.array
@@ -202,3 +207,32 @@ def test_sizes_of_inputs_stay_unknown_or_are_fixed() -> None:
     assert sizes(free, "input") == ["batch", "x_1"]
     assert sizes(free, "output") == ["batch", "y_1"]
     assert sizes(fixed, "input") == sizes(fixed, "output") == [2, 3]
+
+
+@pytest.mark.parametrize("seed", [7, 11, 15, 21])
+def test_random_control_flow(seed: int, graphmill_host: Any) -> None:
+    made = structured_graph(seed, graphmill_host.ops)
+    expected = {
+        name: value
+        for name, value in reference_values(made, graphmill_host).items()
+        if value is not DEAD
+    }
+    feeds = {name.removesuffix(":0"): np.asarray(value) for name, value in made.feeds.items()}
+    graph = graphmill.Graph.from_graph_def(graph_to_graph_def(made.graph))
+    with graphmill.Session(graph=graph, host=graphmill_host) as session:
+        inputs = {name: f"{name}:0" for name in feeds}
+        outputs = {f"result_{index}": name for index, name in enumerate(expected)}
+        shapes = {name: value.shape for name, value in feeds.items()}
+        model = convert(session, "onnx", inputs, outputs, shapes=shapes)
+    found = run_onnx(model.message, {name: feeds[name] for name in model.inputs})
+    assert [np.asarray(one).item() for one in found] == list(expected.values())
+
+
+def test_loop_that_is_no_function_is_refused() -> None:
+    with graphmill.Graph().as_default() as graph:
+        last = graphmill.while_loop(lambda i: math.less(i, 9), lambda i: math.add_v2(i, i), [1])
+    graph.add_control_edge(graph.node("while/Enter"), graph.node("while/Merge"))
+    with graphmill.Session(graph=graph) as session, pytest.raises(errors.UnimplementedError) as e:
+        convert(session, "onnx", {}, {"last": last})
+    assert "while while/while_context: while/Merge has control inputs" in str(e.value)
+    assert "while/Merge (Merge): its loop or conditional could not be" in str(e.value)
