@@ -172,7 +172,8 @@ def _compiled(
         shapes = tuple(
             shape(one.shape, one.dtype) for one in jax.eval_shape(parts.prepare, *constants)
         )
-    options = compiler_options_for(closed, build.memory.platform)
+    is_kept = cache is not None or bool(jax.config.jax_compilation_cache_dir)
+    options = compiler_options_for(closed, build.memory.platform, is_kept=is_kept)
     if build.layout.is_limited:
         dynamic.append(iterations)
 

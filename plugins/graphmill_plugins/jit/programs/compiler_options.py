@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import jax
 from jax.extend import core
 
+from graphmill_plugins.jit.programs import onednn
 from graphmill_plugins.jit.programs.hoist import bytes_of
 
 if TYPE_CHECKING:
@@ -38,10 +39,18 @@ _SUMS: Final = "LIBRARY_FUSION_TYPE_REDUCE"
 _SUMS_AND_PRODUCTS: Final = f"{_SUMS},LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT"
 
 
-def compiler_options_for(closed: core.ClosedJaxpr, platform: str = "cpu") -> dict[str, Any]:
+def compiler_options_for(
+    closed: core.ClosedJaxpr, platform: str = "cpu", *, is_kept: bool = False
+) -> dict[str, Any]:
     """Return `compiler_options` for a traced program.
 
-    The options depend only on the program, not on timings, so they are the same on every machine.
+    The options do not depend on timings, so they are always the same for a program on one kind of
+    machine.
+
+    Args:
+        closed: the program.
+        platform: the platform of the device, as JAX names it.
+        is_kept: whether the compiled program is written to a folder, for later processes.
     """
     if platform != "cpu":
         return {}
@@ -50,6 +59,8 @@ def compiler_options_for(closed: core.ClosedJaxpr, platform: str = "cpu") -> dic
     if names.keys() & _PRODUCTS:
         # In programs with convolutions, which Eigen computes, its products are also faster.
         options[_YNN] = _SUMS if "conv_general_dilated" in names else _SUMS_AND_PRODUCTS
+    if not is_kept and onednn.is_for_onednn(operations(closed.jaxpr)):
+        options |= dict.fromkeys(onednn.OPTIONS, True)
     if _is_fusion_slow(closed.jaxpr, names):
         options[_DISABLED] = _FUSION_PASS
     elif "optimization_barrier" in names:
@@ -110,7 +121,7 @@ def operations(jaxpr: core.Jaxpr) -> Iterator[core.JaxprEqn]:
 
 
 @lru_cache(maxsize=16)
-def _is_supported(option: str, value: str) -> bool:
+def _is_supported(option: str, value: str | bool) -> bool:
     """Return whether the installed XLA version has an option."""
     try:
         jax.jit(lambda x: x + 1).lower(0.0).compile(compiler_options={option: value})
