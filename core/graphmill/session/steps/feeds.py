@@ -136,7 +136,7 @@ def feed_converter(name: str, dtype: DType, shape: Shape) -> Callable[[Any], Val
         if shape is not None and not _fits(array.shape, shape):
             raise InvalidValueError(
                 f"Cannot feed value of shape {array.shape} for tensor '{name}', which has shape "
-                f"'{_shape_text(shape)}'"
+                f"'{_shape_text(shape)}'{_batch_hint(array.shape, shape)}"
             )
         if scalar_type is not None and not array.ndim:
             return array[()]
@@ -257,6 +257,13 @@ def _encoded(name: str, item: str | bytes) -> bytes:
         raise InvalidValueError(
             f"a str fed for tensor '{name}' cannot be written as UTF-8: {error}; pass bytes"
         ) from error
+
+
+def _batch_hint(found: tuple[int, ...], shape: tuple[int, ...]) -> str:
+    """Return what to do if a value lacks only the first dimension, of any size."""
+    if shape and shape[0] < 0 and _fits(found, shape[1:]):
+        return ". It lacks the first dimension: for a batch of one, feed [value]"
+    return ""
 
 
 def _fits(actual: tuple[int, ...], shape: tuple[int, ...]) -> bool:

@@ -189,6 +189,25 @@ def test_s6_message_names_both_shapes() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("given_shape", "shape", "is_hinted"),
+    [
+        ((3,), (-1, 3), True),
+        ((), (-1,), True),
+        ((2, 5), (-1, -1, 5), True),
+        ((4,), (-1, 3), False),
+        ((3,), (2, 3), False),
+        ((3, 1), (-1, 3), False),
+    ],
+)
+def test_message_says_if_only_the_first_dimension_is_missing(
+    given_shape: tuple[int, ...], shape: tuple[int, ...], is_hinted: bool
+) -> None:
+    with pytest.raises(errors.InvalidArgumentError) as caught:
+        converted(np.zeros(given_shape, np.float32), "float32", shape)
+    assert ("for a batch of one, feed [value]" in caught.value.message) is is_hinted
+
+
 def node(op: str, *inputs: str, **attrs: Any) -> Any:
     message = graph_def(const_def("c", 1.0), node_def("n", op, *inputs, **attrs))
     return graph_from_graph_def(message, OpRegistry()).node("n")
