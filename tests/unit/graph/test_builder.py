@@ -151,7 +151,7 @@ def test_device_scopes_merge(graph: Graph, scopes: tuple[object, ...], expected:
     assert build(scopes).device == expected
 
 
-def test_wrong_devices(graph: Graph) -> None:
+def test_wrong_devices_are_refused(graph: Graph) -> None:
     with pytest.raises(InvalidArgumentError, match="/gpus:0"), graph.device("/gpus:0"):
         pass
     with graph.device(lambda node: 5), pytest.raises(InvalidArgumentError, match="returned 5"):  # type: ignore[arg-type, return-value]
@@ -167,7 +167,7 @@ def control(node: Node) -> list[str]:
     return [other.name for other in node.control_inputs]
 
 
-def test_control_dependencies(graph: Graph) -> None:
+def test_nodes_wait_for_their_control_dependencies(graph: Graph) -> None:
     a, b = graph.create_op("NoOp", name="a"), graph.constant(1, name="b")
     with graph.control_dependencies([a]), graph.control_dependencies([b, a]):
         c = graph.create_op("NoOp", name="c")
@@ -201,7 +201,7 @@ def test_control_inputs_are_nodes_of_the_graph(graph: Graph) -> None:
 # Colocation.
 
 
-def test_colocation(graph: Graph) -> None:
+def test_nodes_are_colocated(graph: Graph) -> None:
     with graph.device("/gpu:0"):
         a = graph.constant(1, name="a")
     b = graph.constant(1, name="b")
@@ -268,7 +268,7 @@ def test_wrong_nodes_are_not_added(graph: Graph) -> None:
     assert len(graph) == before
 
 
-def test_constants(graph: Graph) -> None:
+def test_constants_have_type_and_shape(graph: Graph) -> None:
     assert graph.constant([1, 2]).dtype is dtypes.int32
     filled = graph.constant(1.5, "float64", [2, 2], name="c").op.attrs["value"].numpy()
     assert filled.tolist() == [[1.5, 1.5], [1.5, 1.5]]
@@ -286,7 +286,7 @@ def test_a_constant_does_not_change_with_the_callers_array(graph: Graph) -> None
     assert constant.op.attrs["value"].numpy().tolist() == [1, 2]
 
 
-def test_convert(graph: Graph) -> None:
+def test_values_are_converted_and_foreign_tensors_refused(graph: Graph) -> None:
     x = graph.constant(1)
     assert graph.convert(x) is x
     assert graph.convert(2, "float32").dtype is dtypes.float32

@@ -48,7 +48,7 @@ def test_a_group_waits_for_structures(x: Tensor) -> None:
     assert (node.name, node.op, waits(node)) == ("all", "NoOp", ["x", "add", "add_1"])
 
 
-def test_an_empty_group(graph: Graph) -> None:
+def test_empty_group_waits_for_nothing(graph: Graph) -> None:
     assert waits(group()) == []
 
 
@@ -81,7 +81,7 @@ def test_a_tuple_waits_for_all(x: Tensor) -> None:
     assert set(waits(done)) == {gate.name, "node"}
 
 
-def test_a_tensor_with_dependencies(graph: Graph, x: Tensor) -> None:
+def test_tensor_waits_for_its_dependencies(graph: Graph, x: Tensor) -> None:
     with graph.device("/gpu:0"):
         y = graph.constant(1, name="y")
     z = with_dependencies([x, control_flow.no_op(name="late")], y)
@@ -93,7 +93,7 @@ def test_reference_remains_a_reference(graph: Graph, x: Tensor) -> None:
     assert with_dependencies([x], v).dtype.is_ref
 
 
-def test_wrong_arguments(graph: Graph, x: Tensor) -> None:
+def test_wrong_arguments_are_refused(graph: Graph, x: Tensor) -> None:
     with pytest.raises(InvalidArgumentError, match="a tensor or a node to wait for, got 3"):
         group(x, 3)
     with pytest.raises(InvalidArgumentError, match="a tensor or a node to wait for"):

@@ -80,7 +80,7 @@ def test_classes_are_leaves() -> None:
     assert flatten([State, None, "ab"]) == [State, None, "ab"]
 
 
-def test_map_leaves() -> None:
+def test_leaves_are_mapped_in_their_structure() -> None:
     assert map_leaves(str, [1, (2,), {"a": 3}]) == ["1", ("2",), {"a": "3"}]
 
 

@@ -36,7 +36,9 @@ def graph() -> Graph:
         (operator.matmul, "BatchMatMulV2", "matmul"),
     ],
 )
-def test_arithmetic(graph: Graph, use: Callable[..., Tensor], op: str, name: str) -> None:
+def test_arithmetic_adds_nodes(
+    graph: Graph, use: Callable[..., Tensor], op: str, name: str
+) -> None:
     x = graph.placeholder("float32", name="x")
     others = [x, [[2.0]], np.ones((2, 2), np.float32), np.float32(3)]
     for position, other in enumerate(others[:3] if op == "BatchMatMulV2" else others):
@@ -58,7 +60,7 @@ def test_arithmetic(graph: Graph, use: Callable[..., Tensor], op: str, name: str
         (operator.ge, "GreaterEqual"),
     ],
 )
-def test_comparisons(graph: Graph, use: Callable[..., Tensor], op: str) -> None:
+def test_comparisons_give_bools(graph: Graph, use: Callable[..., Tensor], op: str) -> None:
     x = graph.placeholder("float32")
     assert use(x, 1).op.op == op
     assert use(x, 1).dtype is dtypes.bool
@@ -123,7 +125,9 @@ def test_functions_of_numpy_are_refused(
         ("int32", operator.xor, "BitwiseXor"),
     ],
 )
-def test_logic(graph: Graph, dtype: str, use: Callable[..., Tensor], op: str) -> None:
+def test_logic_depends_on_the_type(
+    graph: Graph, dtype: str, use: Callable[..., Tensor], op: str
+) -> None:
     x = graph.placeholder(dtype)
     value = np.array(1).astype(dtype)
     assert use(x, value).op.op == use(value, x).op.op == op
@@ -139,7 +143,9 @@ def test_logic(graph: Graph, dtype: str, use: Callable[..., Tensor], op: str) ->
         ("int8", operator.invert, "Invert"),
     ],
 )
-def test_unary(graph: Graph, dtype: str, use: Callable[..., Tensor], op: str) -> None:
+def test_unary_operators_add_nodes(
+    graph: Graph, dtype: str, use: Callable[..., Tensor], op: str
+) -> None:
     assert use(graph.placeholder(dtype)).op.op == op
 
 
@@ -197,13 +203,13 @@ def spec(tensor: Tensor) -> tuple[Any, ...]:
         ((), ([], [], [], 0, 0, 0, 0, 0)),
     ],
 )
-def test_slices(graph: Graph, key: Any, expected: tuple[Any, ...]) -> None:
+def test_slices_are_strided_slices(graph: Graph, key: Any, expected: tuple[Any, ...]) -> None:
     found = graph.placeholder("float32")[key]
     assert spec(found) == expected
     assert (found.name, found.op.op) == ("strided_slice:0", "StridedSlice")
 
 
-def test_tensors_as_indices(graph: Graph) -> None:
+def test_tensors_may_be_indices(graph: Graph) -> None:
     x = graph.placeholder("float32")
     i = graph.placeholder("int32", [])
     assert spec(x[i]) == ("Pack", "Pack", [1], 0, 0, 0, 0, 1)
@@ -225,7 +231,7 @@ def test_invalid_index_is_refused(graph: Graph, key: Any) -> None:
         x[key]
 
 
-def test_wrong_slices(graph: Graph) -> None:
+def test_wrong_slices_are_refused(graph: Graph) -> None:
     x = graph.placeholder("float32")
     with pytest.raises(TypeError, match="must be of int32 or int64"):
         x[x]

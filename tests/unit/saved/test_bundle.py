@@ -53,7 +53,7 @@ DATA = ".data-00000-of-00001"
 
 
 @pytest.mark.parametrize("num_shards", [1, 2, 7])
-def test_round_trip_over_shards(num_shards: int, tmp_path: Path) -> None:
+def test_tensors_are_read_back_from_shards(num_shards: int, tmp_path: Path) -> None:
     checkpoint.save_checkpoint(tmp_path / "x", TENSORS, num_shards)
     assert len(list(tmp_path.glob("x.data-*"))) == num_shards
     with BundleReader(tmp_path / "x") as reader:
@@ -78,7 +78,7 @@ def test_strided_and_big_endian_arrays(tmp_path: Path) -> None:
         np.testing.assert_array_equal(reader.read_tensor("a"), values)
 
 
-def test_urls() -> None:
+def test_checkpoints_may_be_at_urls() -> None:
     pytest.importorskip("fsspec")
     prefix = "memory://graphmill_bundles/ckpt"
     checkpoint.save_checkpoint(prefix, TENSORS, 2)
@@ -293,7 +293,7 @@ def test_merge_refuses_a_tensor_in_two_places(tmp_path: Path) -> None:
     assert checkpoint.load_checkpoint(tmp_path / "a").get_tensor("t") == 1  # nothing was moved
 
 
-def test_merge_with_missing_sources(tmp_path: Path) -> None:
+def test_missing_sources_of_a_merge_are_refused_or_skipped(tmp_path: Path) -> None:
     checkpoint.save_checkpoint(tmp_path / "a", {"t": 1})
     sources = [str(tmp_path / "none"), str(tmp_path / "a")]
     with pytest.raises(errors.InvalidArgumentError, match="none did not exist"):
@@ -344,7 +344,7 @@ def test_full_disk_keeps_the_old_checkpoint(
 # Bad input
 
 
-def test_missing_checkpoint(tmp_path: Path) -> None:
+def test_missing_checkpoint_is_not_found(tmp_path: Path) -> None:
     with pytest.raises(errors.NotFoundError, match=r"none\.index is missing"):
         checkpoint.load_checkpoint(tmp_path / "none")
     with pytest.raises(errors.NotFoundError, match="pass the prefix"):
@@ -357,7 +357,7 @@ def test_folder_without_a_state_file(tmp_path: Path) -> None:
         checkpoint.load_checkpoint(tmp_path)
 
 
-def test_damaged_state_file(tmp_path: Path) -> None:
+def test_damaged_state_file_is_data_loss(tmp_path: Path) -> None:
     (tmp_path / "checkpoint").write_bytes(b"model_checkpoint: 3 \xff")
     with pytest.raises(errors.DataLossError, match="is damaged"):
         checkpoint.latest_checkpoint(tmp_path)
@@ -376,7 +376,7 @@ def test_unknown_tensor_has_near_matches(prefix: str) -> None:
         reader.read_tensor("dense/kernal")
 
 
-def test_missing_shard(prefix: str) -> None:
+def test_missing_shard_is_named_with_the_tensor(prefix: str) -> None:
     os.remove(prefix + DATA)  # noqa: PTH107
     with BundleReader(prefix) as reader, pytest.raises(errors.NotFoundError) as caught:
         reader.read_tensor("step")
@@ -384,14 +384,14 @@ def test_missing_shard(prefix: str) -> None:
     assert "contains tensor step" in caught.value.message
 
 
-def test_truncated_shard(prefix: str) -> None:
+def test_truncated_shard_is_data_loss(prefix: str) -> None:
     os.truncate(prefix + DATA, 30)
     words = "truncated: tensor dense/kernel occupies"
     with BundleReader(prefix) as reader, pytest.raises(errors.DataLossError, match=words):
         reader.read_tensor("dense/kernel")
 
 
-def test_checksum_of_values(prefix: str) -> None:
+def test_wrong_checksum_of_values_is_found(prefix: str) -> None:
     damage(prefix, DATA, 5)
     with BundleReader(prefix) as reader:
         with pytest.raises(
@@ -406,27 +406,27 @@ def test_checksum_of_values(prefix: str) -> None:
 
 
 @pytest.mark.parametrize("position", [64, 67, 71])  # a length, its checksum, a string
-def test_checksums_of_strings(position: int, prefix: str) -> None:
+def test_wrong_checksum_of_strings_is_found(position: int, prefix: str) -> None:
     damage(prefix, DATA, position)
     with BundleReader(prefix) as reader, pytest.raises(errors.DataLossError, match="names"):
         reader.read_tensor("names")
 
 
 @pytest.mark.parametrize("size", [0, 20, 47, 100])
-def test_truncated_index(size: int, prefix: str) -> None:
+def test_truncated_index_is_data_loss(size: int, prefix: str) -> None:
     os.truncate(prefix + ".index", size)
     with pytest.raises(errors.DataLossError, match="not a table, or damaged"):
         BundleReader(prefix)
 
 
-def test_index_without_a_header(prefix: str) -> None:
+def test_index_without_a_header_is_data_loss(prefix: str) -> None:
     with files.open_writer(prefix + ".index") as writer:
         TableWriter(writer.write).finish()
     with pytest.raises(errors.DataLossError, match="no header"):
         BundleReader(prefix)
 
 
-def test_newer_format(prefix: str) -> None:
+def test_newer_format_is_refused(prefix: str) -> None:
     header = proto.BundleHeaderProto(num_shards=1)
     header.version.min_consumer = 99
     write_index(prefix, header, {})

@@ -27,7 +27,7 @@ FORMS = [
 
 
 @pytest.mark.parametrize(("encode", "decode", "values"), FORMS)
-def test_round_trip(encode: Callable[[Any], bytes], decode: Any, values: Any) -> None:
+def test_codes_are_decoded_again(encode: Callable[[Any], bytes], decode: Any, values: Any) -> None:
     @given(values)
     def check(value: Any) -> None:
         code = b"before" + encode(value)
@@ -37,7 +37,9 @@ def test_round_trip(encode: Callable[[Any], bytes], decode: Any, values: Any) ->
 
 
 @pytest.mark.parametrize(("encode", "decode", "values"), FORMS)
-def test_order(encode: Callable[[Any], bytes], decode: Any, values: Any) -> None:
+def test_codes_are_ordered_as_their_values(
+    encode: Callable[[Any], bytes], decode: Any, values: Any
+) -> None:
     @given(values, values)
     def check(left: Any, right: Any) -> None:
         assert (encode(left) < encode(right)) == (left < right)
@@ -55,7 +57,7 @@ def test_bad_codes_are_typed_errors(encode: Any, decode: Any, values: Any) -> No
     check()
 
 
-def test_known_codes() -> None:
+def test_codes_are_those_of_tensorflow() -> None:
     assert ordered_code.encode_signed(-1) == b"\x7f"
     assert ordered_code.encode_signed(0x424242).hex() == "f0424242"
     assert ordered_code.encode_signed(-0x800).hex() == "3800"

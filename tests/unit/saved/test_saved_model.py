@@ -221,7 +221,7 @@ def test_assets_outside_the_model_are_refused(
         load(maker.write())
 
 
-def test_a_missing_asset(maker: Maker) -> None:
+def test_missing_asset_is_named(maker: Maker) -> None:
     maker.asset(maker.meta_graph("serve"), "vocab.txt")
     with pytest.raises(errors.NotFoundError, match=r"vocab\.txt"):
         load(maker.write())
@@ -234,7 +234,7 @@ def test_several_initializers_are_refused(maker: Maker) -> None:
         load(maker.write())
 
 
-def test_missing_initializer(maker: Maker) -> None:
+def test_missing_initializer_is_named(maker: Maker) -> None:
     meta = maker.meta_graph("serve")
     meta.collection_def["saved_model_main_op"].node_list.value.append("lost")
     with pytest.raises(errors.NotFoundError, match="lost"):
@@ -244,7 +244,7 @@ def test_missing_initializer(maker: Maker) -> None:
 # Bad input
 
 
-def test_missing_variables(maker: Maker) -> None:
+def test_missing_variables_are_named(maker: Maker) -> None:
     maker.meta_graph("serve")
     with pytest.raises(errors.NotFoundError, match=r"variables\.index is missing"):
         load(maker.write(variables=False))
@@ -257,7 +257,7 @@ def test_missing_variables_of_a_keras_model(tmp_path: Path) -> None:
         load(tmp_path)
 
 
-def test_missing_variable_shard(maker: Maker) -> None:
+def test_missing_variable_shard_is_named(maker: Maker) -> None:
     maker.meta_graph("serve")
     path = maker.write()
     (maker.folder / "variables" / "variables.data-00000-of-00001").unlink()
@@ -266,7 +266,7 @@ def test_missing_variable_shard(maker: Maker) -> None:
     assert caught.value.node == "save/RestoreV2"
 
 
-def test_damaged_variables(maker: Maker) -> None:
+def test_damaged_variables_are_data_loss(maker: Maker) -> None:
     maker.meta_graph("serve")
     path = maker.write()
     (maker.folder / "variables" / "variables.data-00000-of-00001").write_bytes(bytes(12))
@@ -309,7 +309,9 @@ CALLS: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("values", "words"), CALLS)
-def test_wrong_inputs(maker: Maker, values: dict[str, Any], words: str) -> None:
+def test_wrong_inputs_are_refused_and_the_model_goes_on(
+    maker: Maker, values: dict[str, Any], words: str
+) -> None:
     maker.meta_graph("serve")
     with load(maker.write()) as model:
         with pytest.raises(errors.InvalidArgumentError) as caught:
@@ -330,7 +332,7 @@ def test_value_without_a_name_is_for_the_only_input(maker: Maker) -> None:
             signature(X, x=X)
 
 
-def test_defaults_of_inputs(maker: Maker) -> None:
+def test_inputs_have_their_defaults(maker: Maker) -> None:
     meta = maker.meta_graph("serve")
     default = meta.signature_def["serving_default"].defaults["x"]
     default.dtype = FLOAT
@@ -377,7 +379,7 @@ def test_large_constants_are_read_when_they_are_used(maker: Maker) -> None:
         np.testing.assert_array_equal(model.session.run("big:0"), values)
 
 
-def test_other_hosts(maker: Maker, make_host: Callable[..., Any]) -> None:
+def test_model_runs_on_the_given_host(maker: Maker, make_host: Callable[..., Any]) -> None:
     maker.meta_graph("serve")
     host = make_host()
     with load(maker.write(), host=host) as model:

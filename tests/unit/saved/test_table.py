@@ -40,20 +40,20 @@ def opened(content: bytes, *, check: bool = True) -> TableReader:
 
 
 @given(tables, st.sampled_from([1, 20, 100, 1 << 18]))
-def test_round_trip(items: dict[bytes, bytes], block_size: int) -> None:
+def test_items_are_read_back(items: dict[bytes, bytes], block_size: int) -> None:
     table = opened(encode(items, block_size))
     assert list(table.items()) == sorted(items.items())
     assert all(table.get(key) == value for key, value in items.items())
 
 
 @given(tables, keys)
-def test_missing_keys(items: dict[bytes, bytes], key: bytes) -> None:
+def test_missing_keys_have_no_value(items: dict[bytes, bytes], key: bytes) -> None:
     items.pop(key, None)
     assert opened(encode(items, 20)).get(key) is None
 
 
 @given(st.binary(max_size=5), st.binary(max_size=5))
-def test_separators(left: bytes, right: bytes) -> None:
+def test_separators_are_between_their_keys(left: bytes, right: bytes) -> None:
     left, right = sorted((left, right))
     if left < right:
         assert left <= shortest_separator(left, right) < right

@@ -49,12 +49,12 @@ def test_any_text_is_a_slice_or_a_typed_error(text: str) -> None:
         ("4 -:-", errors.InternalError, "Mismatching ranks"),
     ],
 )
-def test_bad_specifications(text: str, kind: type[errors.OpError], words: str) -> None:
+def test_bad_specifications_are_refused(text: str, kind: type[errors.OpError], words: str) -> None:
     with pytest.raises(kind, match=words):
         parse_shape_and_slice(text)
 
 
-def test_shapes_of_slices() -> None:
+def test_slices_have_shapes() -> None:
     shape, piece = parse_shape_and_slice("4 2 1,2:-")
     assert shape == (4, 2)
     assert piece.shape(shape) == (2, 2)
@@ -62,7 +62,7 @@ def test_shapes_of_slices() -> None:
     assert TensorSlice.full(2).is_full
 
 
-def test_keys_of_slices() -> None:
+def test_keys_of_slices_are_tensorflows() -> None:
     key = slice_key(b"v", TensorSlice.parse("0,2:-"))
     assert key == b"\x00v\x00\x01\x01\x02\x80\x82\x80\x7f"  # as TensorFlow has it
     assert is_slice_key(key)
@@ -94,7 +94,7 @@ def test_pieces_that_do_not_cover() -> None:
         )
 
 
-def test_pieces_that_overlap() -> None:
+def test_overlapping_pieces_are_refused() -> None:
     pieces = [TensorSlice.parse("0,3"), TensorSlice.parse("1,3")]
     with pytest.raises(errors.InvalidArgumentError, match="Overlapping"):
         assemble(
@@ -102,7 +102,7 @@ def test_pieces_that_overlap() -> None:
         )
 
 
-def test_overlaps_that_leave_gaps() -> None:
+def test_overlapping_pieces_with_gaps_are_refused() -> None:
     pieces = [TensorSlice.parse("0,2"), TensorSlice.parse("1,2")]
     with pytest.raises(errors.InvalidArgumentError, match="Overlapping"):
         assemble(

@@ -64,7 +64,7 @@ def test_exclusive_cases_are_counted(graph: Graph, x: Tensor) -> None:
     assert y.op.op == "Merge"
 
 
-def test_strict(x: Tensor) -> None:
+def test_strict_keeps_a_list(x: Tensor) -> None:
     assert isinstance(case([(x > 5, lambda: [x])], lambda: [x], strict=True), list)
 
 
@@ -79,7 +79,7 @@ def test_strict(x: Tensor) -> None:
         ("good", 3, "default is 3, expected a function"),
     ],
 )
-def test_wrong_arguments(x: Tensor, pairs: Any, default: Any, message: str) -> None:
+def test_wrong_arguments_are_refused(x: Tensor, pairs: Any, default: Any, message: str) -> None:
     made = {
         "not bool": [(x, lambda: 1)],
         "no function": [(x > 2, 3)],

@@ -40,7 +40,7 @@ def inputs(node: Node) -> list[str]:
     return [edge.tensor_name for edge in (*node.in_edges, *node.control_in_edges)]
 
 
-def test_nodes_of_a_conditional(graph: Graph, pred: Tensor, x: Tensor) -> None:
+def test_conditional_has_tensorflows_nodes(graph: Graph, pred: Tensor, x: Tensor) -> None:
     y = cond(pred, lambda: x + 1, lambda: -x)
     assert {node.name: (node.op, inputs(node)) for node in graph} == {
         "pred": ("Placeholder", []),
@@ -94,7 +94,7 @@ def test_a_tensor_from_outside_may_be_the_result(graph: Graph, pred: Tensor, x: 
     assert inputs(y.op) == ["cond/Switch_2", "cond/Switch_1:1"]
 
 
-def test_structures(graph: Graph, pred: Tensor, x: Tensor) -> None:
+def test_branches_may_return_structures(graph: Graph, pred: Tensor, x: Tensor) -> None:
     found = cond(pred, lambda: {"a": [x + 1, 2], "b": (x,)}, lambda: {"b": (0,), "a": [x, x]})
     assert set(found) == {"a", "b"}
     assert [tensor.op.op for tensor in (*found["a"], *found["b"])] == ["Merge"] * 3

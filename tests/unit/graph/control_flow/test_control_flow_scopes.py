@@ -65,7 +65,7 @@ def error_of(use: Callable[[], Any]) -> str:
 
 
 @each_kind
-def test_use_outside(x: Tensor, make: Callable[[Tensor], Tensor], where: str) -> None:
+def test_use_outside_is_refused(x: Tensor, make: Callable[[Tensor], Tensor], where: str) -> None:
     inner = make(x)
     message = error_of(lambda: ops.math.neg(inner, name="y"))
     assert message.startswith(
@@ -75,7 +75,9 @@ def test_use_outside(x: Tensor, make: Callable[[Tensor], Tensor], where: str) ->
 
 
 @each_kind
-def test_use_in_another_loop(x: Tensor, make: Callable[[Tensor], Tensor], where: str) -> None:
+def test_use_in_another_loop_is_refused(
+    x: Tensor, make: Callable[[Tensor], Tensor], where: str
+) -> None:
     inner = make(x)
 
     def body(i: Tensor) -> Tensor:
@@ -88,7 +90,9 @@ def test_use_in_another_loop(x: Tensor, make: Callable[[Tensor], Tensor], where:
 
 
 @each_kind
-def test_use_in_another_branch(x: Tensor, make: Callable[[Tensor], Tensor], where: str) -> None:
+def test_use_in_another_branch_is_refused(
+    x: Tensor, make: Callable[[Tensor], Tensor], where: str
+) -> None:
     inner = make(x)
     message = error_of(lambda: cond(x > 2, lambda: x, lambda: inner, name="other"))
     assert message.startswith(
@@ -97,14 +101,16 @@ def test_use_in_another_branch(x: Tensor, make: Callable[[Tensor], Tensor], wher
 
 
 @each_kind
-def test_use_as_loop_variable(x: Tensor, make: Callable[[Tensor], Tensor], where: str) -> None:
+def test_use_as_loop_variable_is_refused(
+    x: Tensor, make: Callable[[Tensor], Tensor], where: str
+) -> None:
     inner = make(x)
     message = error_of(lambda: while_loop(lambda i: i < x, lambda i: i + 1, [inner]))
     assert message.startswith(where + "loop_vars[0], which is outside of all")
 
 
 @each_kind
-def test_use_as_control_input(
+def test_use_as_control_input_is_refused(
     graph: Graph, x: Tensor, make: Callable[[Tensor], Tensor], where: str
 ) -> None:
     inner = make(x)

@@ -41,7 +41,7 @@ def test_eight_branches_are_three_deep(graph: Graph, x: Tensor) -> None:
         [(1, lambda: 11), (0, lambda: 10)],
     ],
 )
-def test_branches_in_any_form(graph: Graph, x: Tensor, branches: Any) -> None:
+def test_branches_may_have_any_form(graph: Graph, x: Tensor, branches: Any) -> None:
     y = switch_case(x, branches)
     values = [edge.src.attrs["value"].numpy() for edge in y.op.in_edges]
     assert values == [11, 10]  # Merge takes the false branch first
@@ -68,12 +68,12 @@ def test_single_branch_is_not_a_choice(graph: Graph, x: Tensor) -> None:
         ({0: 1}, "branch 0 is 1, expected a function"),
     ],
 )
-def test_wrong_branches(x: Tensor, branches: Any, message: str) -> None:
+def test_wrong_branches_are_refused(x: Tensor, branches: Any, message: str) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
         switch_case(x, branches)
 
 
-def test_wrong_default(x: Tensor) -> None:
+def test_wrong_default_is_refused(x: Tensor) -> None:
     with pytest.raises(InvalidArgumentError, match="default is 3"):
         switch_case(x, [lambda: 1], 3)  # type: ignore[arg-type]
 

@@ -57,7 +57,7 @@ def count_to(x: Any, **kwargs: Any) -> Any:
     return while_loop(lambda i: i < x, lambda i: i + 1, [0], **kwargs)
 
 
-def test_nodes_of_a_loop(graph: Graph, x: Tensor) -> None:
+def test_loop_has_tensorflows_nodes(graph: Graph, x: Tensor) -> None:
     last = count_to(x)
     assert {node.name: (node.op, inputs(node)) for node in graph} == {
         "x": ("Placeholder", []),
@@ -166,7 +166,7 @@ def test_the_default_graph_is_that_of_the_variables() -> None:
     assert while_loop(lambda i: ops.array.identity(True), lambda i: 3, [x]).graph is graph
 
 
-def test_devices_and_scopes(graph: Graph, x: Tensor) -> None:
+def test_loop_is_built_on_the_device_and_in_the_scope(graph: Graph, x: Tensor) -> None:
     with graph.device("/gpu:0"), graph.name_scope("scope"):
         count_to(x)
     assert graph.node("scope/while/Less").device == "/device:GPU:0"
@@ -332,7 +332,9 @@ def test_an_array_keeps_its_type(x: Tensor) -> None:
         ([0, 1], (0, 1.5), r"the result of body\[1\], for loop_vars\[1\]: expected a value of int"),
     ],
 )
-def test_results_of_another_structure(x: Tensor, start: Any, result: Any, message: str) -> None:
+def test_results_of_another_structure_are_refused(
+    x: Tensor, start: Any, result: Any, message: str
+) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
         while_loop(lambda *v: v[0] < x, lambda *v: result, start)
 
@@ -353,7 +355,7 @@ def test_results_of_another_structure(x: Tensor, start: Any, result: Any, messag
         ({"maximum_iterations": 2.5}, "maximum_iterations is float32, expected an integer"),
     ],
 )
-def test_wrong_arguments(graph: Graph, arguments: dict[str, Any], message: str) -> None:
+def test_wrong_arguments_are_refused(graph: Graph, arguments: dict[str, Any], message: str) -> None:
     all_arguments = {
         "cond": lambda i: i < 3,
         "body": lambda i: i + 1,

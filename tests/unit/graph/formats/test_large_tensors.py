@@ -83,7 +83,7 @@ def test_light_graph_and_cut_contents_are_the_graph(graph: Any) -> None:
 
 
 @given(graphs())
-def test_inside_a_meta_graph(graph: Any) -> None:
+def test_tensors_inside_a_meta_graph_are_cut_out(graph: Any) -> None:
     meta = proto.MetaGraphDef(graph_def=graph)
     meta.meta_info_def.tags.append("serve")
     content = meta.SerializeToString(deterministic=True)
@@ -92,7 +92,7 @@ def test_inside_a_meta_graph(graph: Any) -> None:
     assert light == meta
 
 
-def test_keys_and_places() -> None:
+def test_cut_tensors_have_keys_and_places() -> None:
     values = np.arange(12, dtype=np.float32).reshape(3, 4)
     graph = proto.GraphDef(node=[constant("w", values), constant("small", values[:1])])
     function = graph.library.function.add()

@@ -107,7 +107,7 @@ def test_values_are_shared_while_referenced(tmp_path: Path) -> None:
         stored.read()  # nobody holds them any more
 
 
-def test_bytes_and_urls() -> None:
+def test_bytes_and_urls_are_read() -> None:
     content = make_graph().SerializeToString()
     np.testing.assert_array_equal(load_graph(content).tensors["", "w", "value"], WEIGHTS)
     pytest.importorskip("fsspec")
@@ -228,7 +228,7 @@ def test_invalid_model_file_is_explained(content: bytes, words: str, tmp_path: P
     assert words in error.message
 
 
-def test_truncated_file(tmp_path: Path) -> None:
+def test_truncated_file_is_data_loss(tmp_path: Path) -> None:
     content = make_graph().SerializeToString()
     graph = proto.GraphDef(node=[proto.NodeDef(name="first", op="NoOp")])
     error = refused(graph.SerializeToString() + content[:-30], tmp_path)
@@ -252,13 +252,13 @@ def test_graph_given_as_a_saved_model() -> None:
         open_model(make_graph().SerializeToString()).tag_sets()
 
 
-def test_folder_without_a_model(tmp_path: Path) -> None:
+def test_folder_without_a_model_is_refused(tmp_path: Path) -> None:
     (tmp_path / "model.index").touch()
     with pytest.raises(errors.NotFoundError, match=r"there is: model\.index"):
         open_model(tmp_path)
 
 
-def test_missing_file(tmp_path: Path) -> None:
+def test_missing_file_is_not_found(tmp_path: Path) -> None:
     with pytest.raises(errors.NotFoundError, match=r"none\.pb"):
         open_model(tmp_path / "none.pb")
 
