@@ -28,6 +28,7 @@ from graphmill.runtime.devices.allocator import LimitedAllocator
 from graphmill.runtime.resources.variables import Variable
 from graphmill.runtime.state_machine import Transition
 from graphmill.spi import kernels
+from graphmill.testing.fakes.fault_injection import Faults
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -100,6 +101,23 @@ def test_old_attribute_of_a_record_is_the_new_one(record: Any) -> None:
     with pytest.warns(DeprecationWarning, match="'history'") as caught:
         assert record.story is record.history
     assert caught[0].filename == __file__
+
+
+def test_old_method_of_faults_is_the_new_one() -> None:
+    faults = Faults()
+    with pytest.warns(DeprecationWarning, match="'release'") as caught:
+        faults.let_go()
+    assert caught[0].filename == __file__
+    faults.wait_for_delay()  # returns at once
+
+
+def test_old_method_of_a_session_is_the_new_one() -> None:
+    with graphmill.Session() as session:
+        with pytest.warns(DeprecationWarning, match="'loading_a_model'") as caught:
+            reading = session.reading_its_model()
+        assert caught[0].filename == __file__
+        with reading:
+            pass
 
 
 def test_records_have_old_keys_as_plain_values() -> None:

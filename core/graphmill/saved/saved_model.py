@@ -163,7 +163,7 @@ def load(
             model.close()  # nothing is left to read
         config = with_access(config, allow, trust, is_loaded=True, model_folder=folder)
         session = Session(graph=loaded.graph, config=config, host=host)
-        with session.reading_its_model():
+        with session.loading_a_model():
             _initialize(session, folder, loaded.meta_graph_def)
         return SavedModel(folder, model, loaded, session)
     except BaseException:

@@ -399,12 +399,19 @@ class Session:
         _, key = self._signature(fetches, several(feed_list), targets)
         return self._impl.step_graph(key)
 
-    def reading_its_model(self) -> AbstractContextManager[None]:
+    def loading_a_model(self) -> AbstractContextManager[None]:
         """Permit reading the files of a model in a `with` block, even if effects are forbidden.
 
         Loading a model needs this: its variables and tables are in files.
         """
         return self._impl.loading_a_model()
+
+    def reading_its_model(self) -> AbstractContextManager[None]:
+        """Return `loading_a_model()`; this is its old name."""
+        from graphmill.deprecations import warn_renamed  # few programs call it
+
+        warn_renamed("Session.reading_its_model", "loading_a_model")
+        return self.loading_a_model()
 
     def allowing(self, *rules: str) -> AbstractContextManager[None]:
         """Allow more in a `with` block, if the graph runs under rules.

@@ -131,12 +131,12 @@ class RegisteredGraph:
                 broker = effects.broker("a debug watch")
                 publish_graphs(self.executors.items, registration.watches, broker)
         except NotFoundError as error:
-            self._let_go()
+            self._release_resources()
             raise UnimplementedError(
                 error.message, node=error.node, op_type=error.op_type, device=error.device
             ) from error
         except BaseException:
-            self._let_go()
+            self._release_resources()
             raise
         items = self.executors.items
         self.syncs_devices = syncs_devices(items)
@@ -159,7 +159,7 @@ class RegisteredGraph:
             self.is_closed = True
             self.host.background.forget(self)
             self.executors.close()
-            self._let_go()
+            self._release_resources()
 
     @property
     def is_running(self) -> bool:
@@ -223,7 +223,7 @@ class RegisteredGraph:
             runtime = self._functions.setdefault(device.name, new_runtime)  # two threads may race
         return runtime
 
-    def _let_go(self) -> None:
+    def _release_resources(self) -> None:
         for functions in list(self._functions.values()):
             functions.close()
         for device in self._devices:

@@ -452,7 +452,7 @@ class DeviceTests:
                     lambda: session.run(relu, {x: _X}), "a step concurrent with a slow one", 10
                 )
             finally:
-                faults.let_go()
+                faults.release()
                 thread.join()
         assert result.shape == _X.shape
         assert slow[0].shape == (2, 2)

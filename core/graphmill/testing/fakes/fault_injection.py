@@ -13,6 +13,7 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from graphmill.deprecations import warn_renamed
 from graphmill.errors import ResourceExhaustedError, UnavailableError
 from graphmill.ops.definition.op_traits import Boundary
 from graphmill.testing.fakes.host_variants import with_devices
@@ -37,7 +38,7 @@ class Faults:
         memory_limit: total bytes that may be copied to the device or created by its kernels; 0 for
             no limit.
         lose_transfers: whether values that the device sends are lost.
-        delay_at: name of a node whose kernel waits until `let_go` is called.
+        delay_at: name of a node whose kernel waits until `release` is called.
         computed: names of the nodes that ran, in order.
         has_arrived: set when the delayed kernel has been called.
     """
@@ -50,22 +51,27 @@ class Faults:
     delay_at: str | None = None
     computed: list[str] = field(default_factory=list)
     has_arrived: threading.Event = field(default_factory=threading.Event)
-    _go: threading.Event = field(default_factory=threading.Event)
+    _is_released: threading.Event = field(default_factory=threading.Event)
     _used: int = 0
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Let the delayed kernel continue."""
-        self._go.set()
+        self._is_released.set()
+
+    def let_go(self) -> None:
+        """Call `release`; this is its old name."""
+        warn_renamed("Faults.let_go", "release")
+        self.release()
 
     def wait_for_delay(self) -> None:
-        """Block until `let_go` is called.
+        """Block until `release` is called.
 
         Raises:
             AssertionError: it is not called within `TIMEOUT` seconds.
         """
         self.has_arrived.set()
-        if not self._go.wait(TIMEOUT):
-            raise AssertionError("the test never called let_go() for the delayed kernel")
+        if not self._is_released.wait(TIMEOUT):
+            raise AssertionError("the test never called release() for the delayed kernel")
 
     def use(self, value: Any, device: str) -> None:
         """Add the size of a value to the memory in use.
