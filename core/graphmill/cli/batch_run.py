@@ -11,6 +11,7 @@ import click
 from graphmill.cli.error_reporting import FAULT, OK
 from graphmill.cli.output.formatting import emit
 from graphmill.cli.output.progress import INTERVAL, stage
+from graphmill.cli.output.visible_text import say
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -160,12 +161,12 @@ class _Display:
         """Show a note, or a row that failed."""
         self._lines += 1
         if self._lines <= _MAX_LINES:
-            click.echo(f"graphmill: {line}", err=True)
+            say(f"graphmill: {line}", err=True)
 
     def finish(self) -> None:
         """Show how many lines were left out."""
         if self._lines > _MAX_LINES:
-            click.echo(f"graphmill: and {self._lines - _MAX_LINES} more", err=True)
+            say(f"graphmill: and {self._lines - _MAX_LINES} more", err=True)
 
 
 def _summary(report: Any) -> Iterator[str]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from graphmill.cli.output.visible_text import one_line, say, visible, visible_json
 from graphmill.errors import OpError, PermissionDeniedError, UnimplementedError
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ UNSUPPORTED = 5
 INTERRUPTED = 130
 """The user interrupted the command (Ctrl-C)."""
 
+_CONTINUED = " " * 4
+"""Begins further lines of a message, which may be text of the model."""
 _DURING_RUN = "_graphmill_cli_during_run"
 
 
@@ -53,13 +56,14 @@ def wants_traceback(*, asked: bool) -> bool:
 def report(error: OpError, *, as_json: bool, with_traceback: bool) -> None:
     """Print an error to stderr, as text or as a JSON object."""
     if with_traceback:
-        click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
+        click.echo(visible("".join(traceback.format_exception(error))), err=True, nl=False)
     if as_json:
-        click.echo(json.dumps({"error": _as_data(error)}, ensure_ascii=False), err=True)
+        text = json.dumps({"error": _as_data(error)}, ensure_ascii=False)
+        click.echo(visible_json(text), err=True)
         return
     click.secho("error: ", fg="red", bold=True, nl=False, err=True)
     for line in _lines(error):
-        click.echo(line, err=True)
+        say(line.replace("\n", f"\n{_CONTINUED}"), err=True)
 
 
 def report_usage(error: click.ClickException, *, as_json: bool) -> None:
@@ -75,7 +79,7 @@ def report_usage(error: click.ClickException, *, as_json: bool) -> None:
         "notes": [],
         "exit_code": error.exit_code,
     }
-    click.echo(json.dumps({"error": data}, ensure_ascii=False), err=True)
+    click.echo(visible_json(json.dumps({"error": data}, ensure_ascii=False)), err=True)
 
 
 def _lines(error: OpError) -> Iterator[str]:
@@ -83,7 +87,7 @@ def _lines(error: OpError) -> Iterator[str]:
     yield f"{type(error).__name__}: {message}"
     location = _location(error)
     if location:
-        yield f"  where: {location}"
+        yield f"  where: {one_line(location)}"
     for note in getattr(error, "__notes__", ()):
         yield f"  {note}"
 

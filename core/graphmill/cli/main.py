@@ -11,6 +11,7 @@ import click
 
 from graphmill.cli import error_reporting
 from graphmill.cli.options import Settings, common_options
+from graphmill.cli.output.visible_text import say
 from graphmill.errors import FailedPreconditionError, OpError, suggest
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ class Commands(click.Group):
 
 
 def _show_warning(message: Warning | str, *_: object) -> None:
-    click.echo(f"warning: {message}", err=True)
+    say(f"warning: {message}", err=True)
 
 
 def _print_version(context: click.Context, _: click.Parameter, value: bool) -> None:
@@ -138,7 +139,7 @@ def run_command_line(arguments: Sequence[str], settings: Settings | None = None)
         except click.exceptions.Abort as abort:
             click.echo("interrupted", err=True)
             for note in getattr(abort.__cause__, "__notes__", ()):
-                click.echo(f"  {note}", err=True)
+                say(f"  {note}", err=True)
             return error_reporting.INTERRUPTED
         except OpError as error:
             wants_traceback = error_reporting.wants_traceback(asked=settings.traceback)

@@ -33,7 +33,7 @@ class TextFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Return a record as one line, and a traceback below it if there is one."""
         fields = "".join(f" {name}={_shown(value)}" for name, value in _fields(record).items())
-        text = f"{_time(record)} {record.levelname} {record.name} {_event(record)}{fields}"
+        text = f"{_time(record)} {record.levelname} {record.name} {_line(_event(record))}{fields}"
         return f"{text}\n{self.formatException(record.exc_info)}" if record.exc_info else text
 
 
@@ -81,8 +81,15 @@ def _fields(record: logging.LogRecord) -> dict[str, object]:
 
 
 def _shown(value: object) -> str:
+    """Return a value as text of one line, without control characters."""
     text = value if isinstance(value, str) else json.dumps(value, default=str)
-    return text if text and " " not in text and "=" not in text else json.dumps(text)
+    is_word = text and text.isprintable() and " " not in text and "=" not in text
+    return text if is_word else json.dumps(text)
+
+
+def _line(text: str) -> str:
+    """Return a message as text of one line, which cannot look like further events."""
+    return text if text.isprintable() else json.dumps(text)
 
 
 def _time(record: logging.LogRecord) -> str:

@@ -23,6 +23,7 @@ from graphmill.cli.options import (
     trust_option,
 )
 from graphmill.cli.output.progress import stage
+from graphmill.cli.output.visible_text import say
 
 if TYPE_CHECKING:
     from graphmill.cli.model.loaded_model import LoadedModel
@@ -167,8 +168,8 @@ def _replay(loaded: LoadedModel, path: str, stream: TextIO, wait: float) -> None
     with Replay(loaded.session, recording) as replay:
         _run_shell(replay, list(recording.fetches), stream, wait)
     for difference in replay.differences:
-        click.echo(f"differs: {difference}")
-    click.echo(f"{replay.num_compared} outputs compared, {len(replay.differences)} differ")
+        say(f"differs: {difference}")
+    say(f"{replay.num_compared} outputs compared, {len(replay.differences)} differ")
 
 
 def _play(path: str, stream: TextIO, wait: float) -> None:

@@ -25,6 +25,7 @@ from graphmill.cli.output.explain_summary import NOT_RUN, policy_text, summary_l
 from graphmill.cli.output.formatting import emit
 from graphmill.cli.output.node_table import node_blocks
 from graphmill.cli.output.progress import stage
+from graphmill.cli.output.visible_text import say
 from graphmill.errors import NotFoundError, suggest
 
 if TYPE_CHECKING:
@@ -219,7 +220,7 @@ def _write_dot(graph: Graph, records: Sequence[NodeRecord]) -> None:
     from graphmill.explain.node_details import dot_lines
 
     for line in dot_lines(graph, records):
-        click.echo(line)
+        say(line)
 
 
 def _connections(details: NodeDetails) -> list[str]:

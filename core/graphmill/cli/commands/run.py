@@ -32,6 +32,7 @@ from graphmill.cli.options import (
 )
 from graphmill.cli.output.formatting import emit
 from graphmill.cli.output.progress import stage
+from graphmill.cli.output.visible_text import say
 from graphmill.errors import AlreadyExistsError, InvalidArgumentError
 from graphmill.ops.definition.effects import EFFECTS
 
@@ -197,7 +198,7 @@ def run(
     images = ImageOptions(resize=resize, pixels=pixels or "", on_note=notes.append)
     values = loaded.read(sources, images)
     for note in () if settings.as_json else notes:
-        click.echo(f"graphmill: {note}", err=True)
+        say(f"graphmill: {note}", err=True)
     with (
         stage("running", loaded.session.waits),
         queue_runners_running(loaded, is_on=queue_runners),

@@ -30,6 +30,7 @@ from graphmill.cli.options import (
 )
 from graphmill.cli.output.formatting import Block, Table, emit
 from graphmill.cli.output.progress import stage
+from graphmill.cli.output.visible_text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -144,7 +145,7 @@ def _blocks(
         by_use = sorted(graph.ops.items(), key=lambda item: (-item[1], item[0]))
         yield Table(("op", "nodes"), list(by_use), title="ops")
     if missing:
-        yield "no kernel here for: " + ", ".join(missing)
+        yield one_line("no kernel here for: " + ", ".join(missing))
 
 
 def _summary(graph: ModelSummary) -> Iterable[str]:
@@ -152,9 +153,9 @@ def _summary(graph: ModelSummary) -> Iterable[str]:
     if graph.functions:
         parts.append(f"{graph.functions} functions")
     if graph.producer:
-        parts.append(f"written by TensorFlow {graph.producer}")
+        parts.append(f"written by TensorFlow {one_line(graph.producer)}")
     if graph.tags:
-        parts.insert(0, "tags " + ",".join(graph.tags))
+        parts.insert(0, one_line("tags " + ",".join(graph.tags)))
     yield "; ".join(parts)
     variables, used = graph.variables, graph.used_variables
     only = f" ({used}, are read by the signatures)" if 0 < used.nodes < variables.nodes else ""

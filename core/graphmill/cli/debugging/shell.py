@@ -7,6 +7,7 @@ import math
 import shlex
 from typing import TYPE_CHECKING, Any, Final
 
+from graphmill.cli.output.visible_text import visible
 from graphmill.debug.recording_file import save
 from graphmill.errors import InvalidArgumentError, OpError, suggest
 
@@ -267,7 +268,7 @@ class DebugShell(cmd.Cmd):
             self._say(f"({left} more)")
 
     def _say(self, text: str) -> None:
-        print(text, file=self.stdout)
+        print(visible(text), file=self.stdout)
 
 
 def _details(value: RecordedValue) -> str:

@@ -47,11 +47,11 @@ def noted_images(pixels: str | None) -> ImageOptions:
     Args:
         pixels: the value of `--pixels`; None if it is not given.
     """
-    import click  # here: batch runs of Python use this module, too
-
+    # Here: batch runs of Python use this module, too, and need no click.
     from graphmill.cli.output.notes import each_once
+    from graphmill.cli.output.visible_text import say
 
-    show = each_once(lambda note: click.echo(f"graphmill: {note}", err=True))
+    show = each_once(lambda note: say(f"graphmill: {note}", err=True))
     return ImageOptions(pixels=pixels or "", on_note=show)
 
 

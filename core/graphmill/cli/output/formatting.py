@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import click
 import numpy as np
 
+from graphmill.cli.output.visible_text import one_line, say, visible, visible_json
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -37,12 +39,13 @@ Block: TypeAlias = Table | str
 def emit(data: object, blocks: Iterable[Block], *, as_json: bool) -> None:
     """Write a result to stdout: `data` as JSON on request, else blocks of text and tables."""
     if as_json:
-        click.echo(json.dumps(plain(data), ensure_ascii=False, allow_nan=False, indent=2))
+        text = json.dumps(plain(data), ensure_ascii=False, allow_nan=False, indent=2)
+        click.echo(visible_json(text))
     elif sys.stdout.isatty():
         _emit_rich(blocks)
     else:
         for line in _plain_lines(blocks):
-            click.echo(line)
+            say(line)
 
 
 def plain(value: object) -> Any:
@@ -102,8 +105,8 @@ def _plain_lines(blocks: Iterable[Block]) -> Iterable[str]:
             yield block
             continue
         if block.title:
-            yield block.title
-        rows = [[str(cell) for cell in row] for row in block.rows]
+            yield one_line(block.title)
+        rows = [[one_line(str(cell)) for cell in row] for row in block.rows]
         if any(block.columns):
             rows.insert(0, [str(head) for head in block.columns])
         yield from _aligned(rows, [_is_number(column) for column in zip(*block.rows, strict=True)])
@@ -132,10 +135,10 @@ def _emit_rich(blocks: Iterable[Block]) -> None:
     console = Console()
     for block in blocks:
         if isinstance(block, str):
-            console.print(Text(block))
+            console.print(Text(visible(block)))
             continue
         if block.title:
-            console.print(Text(block.title, style="bold"))
+            console.print(Text(one_line(block.title), style="bold"))
         table = RichTable(
             box=box.SIMPLE_HEAD,
             show_header=any(block.columns),
@@ -147,5 +150,5 @@ def _emit_rich(blocks: Iterable[Block]) -> None:
         ):
             table.add_column(head, justify="right" if is_right else "left", overflow="fold")
         for row in block.rows:
-            table.add_row(*(Text(str(cell)) for cell in row))
+            table.add_row(*(Text(one_line(str(cell))) for cell in row))
         console.print(table)

@@ -8,7 +8,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-import click
+from graphmill.cli.output.visible_text import say, visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -89,7 +89,7 @@ class _Display:
                 self._status = Status(f"{self._what} …", console=Console(stderr=True))
                 self._status.start()
             else:
-                click.echo(f"graphmill: {self._what} …", err=True)
+                say(f"graphmill: {self._what} …", err=True)
                 self._status = False
         self.update()
 
@@ -103,10 +103,10 @@ class _Display:
             if self._status:
                 from rich.markup import escape
 
-                self._status.update(escape("\n".join([f"{self._what} …", *waits])))
+                self._status.update(escape(visible("\n".join([f"{self._what} …", *waits]))))
                 return
             for wait in waits:
-                click.echo(f"graphmill: {self._what}: {wait}", err=True)
+                say(f"graphmill: {self._what}: {wait}", err=True)
 
     def stop(self, outcome: str = "done") -> None:
         """Clear the display, or print whether the stage was done, and how long it took."""
@@ -116,4 +116,4 @@ class _Display:
                 self._status.stop()
             elif self._status is False:
                 seconds = time.perf_counter() - self._begun
-                click.echo(f"graphmill: {self._what}: {outcome} after {seconds:.1f} s", err=True)
+                say(f"graphmill: {self._what}: {outcome} after {seconds:.1f} s", err=True)

@@ -8,6 +8,7 @@ import numpy as np
 
 from graphmill.cli.input.input_files import read_bytes
 from graphmill.cli.output.formatting import Block, Table, dtype_name, show_array
+from graphmill.cli.output.visible_text import one_line
 from graphmill.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def answer_blocks(
     """Yield outputs as text; those in `top` as a table of their largest elements."""
     for name, value in outputs.items():
         array = np.asarray(value)
-        head = f"{name}: {dtype_name(array)} {list(array.shape)}"
+        head = f"{one_line(name)}: {dtype_name(array)} {list(array.shape)}"
         if name in top:
             yield _top_table(head, top[name])
         else:

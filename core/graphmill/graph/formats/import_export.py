@@ -177,7 +177,7 @@ def check_node_attrs(op_def: OpDef, attrs: Mapping[str, Any], node_name: str) ->
                 "version of TensorFlow wrote them)",
                 node_name,
                 op_def.name,
-                ", ".join(unknown),
+                ", ".join(map(repr, unknown)),
             )
     op_def.check_attrs(declared)
     if AttrPlaceholder in map(type, declared.values()):

@@ -150,6 +150,8 @@ def _logger(name: str) -> logging.Logger | None:
 
 
 def _shown(value: object) -> str:
-    if isinstance(value, str) and value and not set(value) & set(' ="\n'):
+    """Return a value as text of one line, without control characters."""
+    if isinstance(value, str) and value.isprintable() and value and not set(value) & set(' ="'):
         return value
-    return json.dumps(value, default=str, ensure_ascii=False)
+    text = json.dumps(value, default=str, ensure_ascii=False)
+    return text if text.isprintable() else json.dumps(value, default=str)

@@ -133,7 +133,7 @@ def test_unknown_attrs_are_preserved_without_effect(
     message = graph_def(X, identity("y", "x", novelty=3))
     with caplog.at_level(logging.WARNING, "graphmill.graph"):
         graph = graph_from_graph_def(message, OPS)
-    assert "'y': op Identity does not know the attrs novelty" in caplog.text
+    assert "'y': op Identity does not know the attrs 'novelty'" in caplog.text
     assert graph_to_graph_def(graph).node[1].attr["novelty"].i == 3
 
 
