@@ -1,12 +1,15 @@
 """Complete arguments in the shell: files, inputs of a model, names.
 
 Each function is a `shell_complete` of click: it gets the context of the incomplete command line,
-the parameter and the text before the cursor. A model that cannot be read has no names to offer.
+the parameter and the text before the cursor. A model that cannot be read has no names to offer. The
+shell inserts a name as it is, so a name that it would interpret, perhaps as a command, is not
+offered.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Final
 
 from click.shell_completion import CompletionItem
 
@@ -19,6 +22,10 @@ if TYPE_CHECKING:
 
     from graphmill.cli.model.summary import Signature
     from graphmill.plugin.host import Host
+
+
+_PLAIN: Final = re.compile(r"(?!-)[\w./:@%+,=-]+")
+"""A word that is the same for each shell with and without quotes, and no option."""
 
 
 def complete_file(
@@ -82,7 +89,11 @@ def _text_of(value: object) -> tuple[str, ...]:
 
 
 def _starting_with(incomplete: str, names: Iterable[str]) -> list[CompletionItem]:
-    return [CompletionItem(name) for name in sorted(names) if name.startswith(incomplete)]
+    return [
+        CompletionItem(name)
+        for name in sorted(names)
+        if name.startswith(incomplete) and _PLAIN.fullmatch(name)
+    ]
 
 
 def _signatures(model: str) -> dict[str, Signature]:
