@@ -7,9 +7,12 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
+from click.shell_completion import ShellComplete
 from tests.security.test_hostile_models import Model, command_line, constant
 
 from graphmill import proto
+from graphmill.cli.main import cli
+from graphmill.cli.options import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -198,3 +201,94 @@ def test_text_of_a_model_does_not_control_the_terminal(
     assert CONTROL.search(caplog.text) is None, repr(caplog.text)
     if "--json" in words and out:  # an error is written to stderr
         json.loads(out)
+
+
+# --------------------------------------------------------------------- what names become elsewhere
+
+MARKUP: Final = "</script><img src=x onerror=alert(1)>\"'`&"
+
+
+def test_report_contains_no_markup_of_a_model(tmp_path: Path) -> None:
+    made = Model(tmp_path / "model")
+    made.meta.graph_def.node.append(constant("c", MARKUP))
+    made.signature("serving_default", "c:0", MARKUP)
+    made.meta.meta_info_def.tensorflow_version = MARKUP
+    made.meta.meta_info_def.tags.append(MARKUP)
+    _identity(made.meta).attr[MARKUP].s = MARKUP.encode()
+    _function(made.meta)
+    function = made.meta.graph_def.library.function[0]
+    function.signature.name = function.signature.description = MARKUP
+    made.meta.graph_def.node[-1].name = "call"
+    made.meta.graph_def.node[-1].attr["f"].func.name = MARKUP
+    _rename(made.meta.signature_def, "serving_default")
+    model, page = made.write(), tmp_path / "report.html"
+    assert command_line("report", str(model), "--run", "--steps", "1", "--out", str(page)) == 0
+    text = page.read_text(encoding="utf-8")
+    assert "<img" not in text
+    assert "onerror=alert(1)>" not in re.sub(r"&lt;[^<]*|\\u003c[^<]*", "", text)
+    assert text.count("</script>") == text.count("<script")
+
+
+INSERTED: Final = (
+    "$(touch evil)",
+    "`touch evil`",
+    "x;touch evil",
+    "x|sh",
+    "x&",
+    "a\ntouch evil",
+    "x>evil",
+    "*",
+    "~root",
+    "{a,b}",
+    "'",
+    '"',
+    "\\",
+    "!!",
+    "#",
+    "--allow",
+    "-h",
+    "a b",
+    "\x1b[A",
+)
+
+
+@pytest.mark.parametrize("name", INSERTED)
+def test_shell_offers_no_name_that_it_would_interpret(name: str, tmp_path: Path) -> None:
+    made = Model(tmp_path / "model")
+    made.meta.graph_def.node.append(constant("c", "harmless"))
+    for key in ("plain", name):
+        made.signature(key, "c:0")
+        made.meta.signature_def[key].inputs[name].name = "c:0"
+        made.meta.signature_def[key].inputs["plain"].name = "c:0"
+    model = str(made.write())
+    shell = ShellComplete(cli, {"obj": Settings()}, "graphmill", "_GRAPHMILL_COMPLETE")
+    inputs = [item.value for item in shell.get_completions(["run", model], "")]
+    keys = [item.value for item in shell.get_completions(["show", model, "--signature"], "")]
+    assert (inputs, keys) == (["plain="], ["plain"])
+
+
+@pytest.mark.parametrize(
+    "name", ["../../evil", "/evil", "..", "a\x00b", "..\\evil", "C:evil", "n" * 400, "", "a\nb"]
+)
+def test_outputs_are_written_to_the_chosen_folder(name: str, tmp_path: Path) -> None:
+    made = Model(tmp_path / "model")
+    made.meta.graph_def.node.append(constant("c", "harmless"))
+    made.signature("serving_default", "c:0", name)
+    model, out = made.write(), tmp_path / "deep" / "out"
+    before = {str(path) for path in tmp_path.rglob("*")}
+    command_line("run", str(model), "--outdir", str(out))
+    made_now = {str(path) for path in tmp_path.rglob("*")} - before
+    assert all(path == str(out.parent) or path.startswith(str(out)) for path in made_now)
+
+
+def test_no_output_is_written_over_another(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = Model(tmp_path / "model")
+    made.meta.graph_def.node.append(constant("c", "harmless"))
+    for name in ("a/b", "a_b"):
+        made.signature("serving_default", "c:0", name)
+    out = tmp_path / "out"
+    assert command_line("run", str(made.write()), "--outdir", str(out)) == 3
+    assert "'a/b' and 'a_b' would be written to the same file" in capsys.readouterr().err
+    assert not out.exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -273,14 +274,20 @@ def _run_traced(
 
 
 def _targets(names: Iterable[str], outdir: str | None, *, overwrite: bool) -> dict[str, Path]:
-    """Return the file for each output; raise before the run if one exists already."""
+    """Return the file for each output; raise before the run if one cannot be written as it is."""
     if outdir is None:
         return {}
     from graphmill.cli.output.results import output_file_name
 
     targets = {name: Path(outdir) / output_file_name(name) for name in names}
-    for path in targets.values():
-        if path.exists() and not overwrite:
+    used: dict[str, str] = {}
+    for name, path in targets.items():
+        if used.setdefault(path.name.casefold(), name) != name:
+            raise InvalidArgumentError(
+                f"the outputs {used[path.name.casefold()]!r} and {name!r} would be written to the "
+                f"same file, {path}; choose one of them with --fetch"
+            )
+        if os.path.lexists(path) and not overwrite:
             error = AlreadyExistsError(f"{path} exists already")
             error.add_note("try: --overwrite, or another --outdir")
             raise error

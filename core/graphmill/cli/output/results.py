@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import re
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -13,6 +14,10 @@ from graphmill.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+
+
+_NOT_IN_A_NAME: Final = re.compile(r'[\x00-\x1f\x7f/\\:*?"<>|]')
+"""What some system does not allow in the name of a file, or takes for the end of a folder."""
 
 
 def read_labels(path: str) -> list[str]:
@@ -29,7 +34,7 @@ def read_labels(path: str) -> list[str]:
 
 def output_file_name(output: str) -> str:
     """Return the name of the file that holds the value of an output."""
-    return output.replace("/", "_").replace(":", "_") + ".npy"
+    return _NOT_IN_A_NAME.sub("_", output) + ".npy"
 
 
 def top_entries(
