@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from graphmill import dtypes
+from graphmill.spi.kernels import cancellable
 from graphmill_plugins.kernels._support import namespace_of
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def copied_rows(tensor: Value, dtype: dtypes.DType) -> list[Value]:
     count = max(_BLOCK * len(tensor) // max(tensor.nbytes, 1), 1)
     if count >= len(tensor):
         return rows(tensor.copy(), dtype)
-    starts = range(0, len(tensor), count)
+    starts = cancellable(range(0, len(tensor), count), interval=1)
     return [one for start in starts for one in rows(tensor[start : start + count].copy(), dtype)]
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from graphmill import dtypes
+from graphmill.errors import CancelledError
+from graphmill.runtime.steps.step_runner import running
 from graphmill_plugins.kernels.unstack import copied_rows
 
 
@@ -34,3 +38,8 @@ def test_strings_of_a_vector_are_arrays_without_axes() -> None:
     texts[...] = b""
     assert [one.shape for one in found] == [(), ()]
     assert [one.item() for one in found] == [b"a", b"bc"]
+
+
+def test_copy_of_many_rows_ends_when_the_step_is_cancelled() -> None:
+    with running(SimpleNamespace(is_cancelled=True)), pytest.raises(CancelledError):
+        copied_rows(np.ones((10_000, 2), np.float32), dtypes.float32)

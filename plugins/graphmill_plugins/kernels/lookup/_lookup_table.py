@@ -8,18 +8,22 @@ from __future__ import annotations
 
 import math
 from itertools import repeat
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from graphmill import dtypes, errors
+from graphmill.spi.kernels import cancellable
 from graphmill.spi.process import fork_safe_lock
 from graphmill_plugins.kernels.lookup._integer_index import IntegerIndex
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from graphmill.spi import Value
+
+_BLOCK: Final = 1 << 16
+"""After so many keys it is checked whether the step was cancelled."""
 
 
 class LookupTable:
@@ -123,14 +127,17 @@ class LookupTable:
         flat, get = self.keys_of(keys), entries.get
         if not self.value_shape:
             defaults = default.ravel().tolist()
-            each = repeat(defaults[0]) if len(defaults) == 1 else defaults
-            values = np.fromiter(map(get, flat, each), self.value_dtype.as_numpy_dtype, len(flat))
-            return values.reshape(shape)
+            each = repeat(defaults[0]) if len(defaults) == 1 else iter(defaults)
+            dtype = self.value_dtype.as_numpy_dtype
+            if len(flat) <= _BLOCK:
+                return np.fromiter(map(get, flat, each), dtype, len(flat)).reshape(shape)
+            parts = [np.fromiter(map(get, one, each), dtype, len(one)) for one in _blocks(flat)]
+            return np.concatenate(parts).reshape(shape)
         out = np.empty(shape, self.value_dtype.as_numpy_dtype)
         out[...] = default
         rows = out.reshape(-1, *self.value_shape)
         missing = object()
-        for index, key in enumerate(flat):
+        for index, key in enumerate(cancellable(flat)):
             value = get(key, missing)
             if value is not missing:
                 rows[index] = value
@@ -140,13 +147,13 @@ class LookupTable:
         """Insert or update entries."""
         rows = self._rows(values, self.outer_shape(keys))
         with self._lock:
-            self._entries = {**self._entries, **dict(zip(self.keys_of(keys), rows, strict=True))}
+            self._entries = {**self._entries, **_entries(self.keys_of(keys), rows)}
 
     def replace(self, keys: Value, values: Value) -> None:
         """Replace all entries."""
         rows = self._rows(values, self.outer_shape(keys))
         with self._lock:
-            self._entries = dict(zip(self.keys_of(keys), rows, strict=True))
+            self._entries = _entries(self.keys_of(keys), rows)
 
     def remove(self, keys: Value) -> None:
         """Remove entries; missing keys are ignored."""
@@ -159,7 +166,7 @@ class LookupTable:
         entries = self._entries
         keys = self._key_array(entries)
         values = np.empty((len(entries), *self.value_shape), self.value_dtype.as_numpy_dtype)
-        for index, row in enumerate(entries.values()):
+        for index, row in enumerate(cancellable(entries.values())):
             values[index] = row
         return keys, values
 
@@ -217,7 +224,7 @@ class InitializableTable(LookupTable):
                     )
                 return
             entries: dict[Any, Any] = {}
-            for key, row in zip(flat, rows, strict=True):
+            for key, row in cancellable(zip(flat, rows, strict=True)):
                 earlier = entries.setdefault(key, row)
                 if earlier is not row and earlier != row:
                     raise errors.FailedPreconditionError(
@@ -332,7 +339,7 @@ class DenseTable(LookupTable):
             InvalidArgumentError: a key is reserved.
         """
         flat = self._flat_keys(keys)
-        for key in flat if self._reserved else ():
+        for key in cancellable(flat) if self._reserved else ():
             if key in self._reserved:
                 raise errors.InvalidArgumentError(
                     f"Using the {self._reserved[key]} as a table key is not allowed"
@@ -344,7 +351,8 @@ class DenseTable(LookupTable):
         if not self.key_shape:
             return flat
         size = int(np.prod(self.key_shape, dtype=np.int64))
-        return [tuple(flat[start : start + size]) for start in range(0, len(flat), size)]
+        starts = cancellable(range(0, len(flat), size))
+        return [tuple(flat[start : start + size]) for start in starts]
 
     def insert(self, keys: Value, values: Value) -> None:
         """Insert or update entries; add buckets as if all keys were new."""
@@ -352,7 +360,7 @@ class DenseTable(LookupTable):
         flat = self.keys_of(keys)
         with self._lock:
             self._buckets.grow_for(len(self._entries) + len(flat))
-            self._entries = {**self._entries, **dict(zip(flat, rows, strict=True))}
+            self._entries = {**self._entries, **_entries(flat, rows)}
 
     def remove(self, keys: Value) -> None:
         """Remove entries; missing keys are ignored.
@@ -380,7 +388,7 @@ class DenseTable(LookupTable):
                     f"{list(tensor.shape)}"
                 )
         flat = self._flat_keys(keys)
-        used = [index for index, key in enumerate(flat) if key not in self._reserved]
+        used = [index for index, key in enumerate(cancellable(flat)) if key not in self._reserved]
         new_rows = self._rows(values[used].reshape(-1, *self.value_shape), (len(used),))
         with self._lock:
             self._buckets.count = len(flat)
@@ -407,3 +415,19 @@ class DenseTable(LookupTable):
         out = np.empty(len(flat), dtype)
         out[:] = flat
         return out.reshape(len(items), *self.key_shape)
+
+
+def _blocks(flat: list[Any]) -> Iterator[list[Any]]:
+    """Yield keys in blocks; end when the step is cancelled."""
+    for start in cancellable(range(0, len(flat), _BLOCK), interval=1):
+        yield flat[start : start + _BLOCK]
+
+
+def _entries(keys: list[Any], rows: Iterable[Any]) -> dict[Any, Any]:
+    """Return the entries of keys and as many rows; end when the step is cancelled."""
+    if len(keys) <= _BLOCK:
+        return dict(zip(keys, rows, strict=True))
+    remaining, entries = iter(rows), dict[Any, Any]()
+    for part in _blocks(keys):
+        entries.update(zip(part, remaining, strict=False))
+    return entries

@@ -13,6 +13,7 @@ import numpy as np
 from graphmill.dtypes import as_dtype
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
+from graphmill.spi.kernels import cancellable, check_cancelled
 from graphmill_plugins.kernels._strings import decode, encode, string_array
 from graphmill_plugins.kernels._support import shape_text
 from graphmill_plugins.kernels.parsing._csv_records import plain_records
@@ -62,6 +63,7 @@ def decode_csv(
         items = records.ravel().tolist()
         count = len(OUT_TYPE)
         plain = plain_records(items, delimiter, use_quote_delim, columns, count)
+        check_cancelled()  # each of the passes takes long for many records
         complete: dict[int, Value] = {}
         fields: list[list[bytes]] = []
         if plain is not None and takes_decimals and len(items) * count > MAX_SCALAR_PARSES:
@@ -71,6 +73,7 @@ def decode_csv(
                 fields = _columns(items, delimiter, use_quote_delim, columns, count)
             else:
                 fields = plain.fields
+            check_cancelled()
             complete |= _complete_columns(fields, OUT_TYPE, missing, complete)
         return [
             complete[index].reshape(records.shape)
@@ -92,7 +95,7 @@ def _columns(
     Raises:
         InvalidArgumentError: a record is malformed, or has another number of fields.
     """
-    rows = [csv_fields(record, delimiter, use_quotes, columns) for record in records]
+    rows = [csv_fields(record, delimiter, use_quotes, columns) for record in cancellable(records)]
     for index, row in enumerate(rows):
         if len(row) != count:
             raise InvalidArgumentError(
@@ -124,6 +127,7 @@ def _complete_columns(
             by_type.setdefault(dtype, []).append(index)
     columns: dict[int, Value] = {}
     for dtype, indices in by_type.items():
+        check_cancelled()
         try:
             values = parse_numbers([item for i in indices for item in fields[i]], dtype=dtype)
         except InvalidArgumentError:
@@ -140,12 +144,13 @@ def _column(
     missing: bytes,
     shape: tuple[int, ...],
 ) -> Value:
+    check_cancelled()
     if b"" not in fields and missing not in fields:
         try:
             return parser(fields).reshape(shape)
         except InvalidArgumentError:
             pass  # reported below
-    is_missing = [not field or field == missing for field in fields]
+    is_missing = [not field or field == missing for field in cancellable(fields)]
     if any(is_missing) and not default.size:
         raise InvalidArgumentError(
             f"Field {index} is required but missing in record {is_missing.index(True)}!"
@@ -165,7 +170,7 @@ def _column(
 def _bad_field(
     column: int, fields: list[bytes], is_missing: list[bool], parser: Any, default: Value
 ) -> str:
-    for record, (field, skip) in enumerate(zip(fields, is_missing, strict=True)):
+    for record, (field, skip) in enumerate(cancellable(zip(fields, is_missing, strict=True))):
         if skip:
             continue
         try:

@@ -12,6 +12,7 @@ import numpy as np
 
 from graphmill import errors
 from graphmill.spi import kernel
+from graphmill.spi.kernels import cancellable
 from graphmill_plugins.kernels._strings import decode
 from graphmill_plugins.kernels.packed_strings import PackedStrings
 from graphmill_plugins.kernels.parsing._decimals import MAX_SCALAR_PARSES, parse_decimals
@@ -63,7 +64,7 @@ def _floats_one_by_one(items: list[bytes]) -> Any:
             return np.fromiter(map(float, items), np.float64, len(items))
         except ValueError:
             pass  # hexadecimal or invalid: handled below
-    return np.fromiter(map(_to_float, items), np.float64, len(items))
+    return np.fromiter(map(_to_float, cancellable(items)), np.float64, len(items))
 
 
 def _integers(items: list[bytes], dtype: np.dtype[Any]) -> Any:
@@ -82,7 +83,7 @@ def _integers(items: list[bytes], dtype: np.dtype[Any]) -> Any:
         numbers, is_valid = decimal_numbers(PackedStrings(items), dtype)
         if is_valid.all():
             return numbers
-    return np.fromiter(map(to_integer, items), dtype, len(items))
+    return np.fromiter(map(to_integer, cancellable(items)), dtype, len(items))
 
 
 def decimal_numbers(packed: PackedStrings, dtype: np.dtype[Any]) -> tuple[Any, Any]:

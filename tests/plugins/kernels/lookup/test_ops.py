@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from graphmill import dtypes, errors
 from graphmill.runtime.resources.variables import ResourceHandle
+from graphmill.runtime.steps.step_runner import running
 from graphmill_plugins.kernels._strings import string_array, string_scalar
 from graphmill_plugins.kernels.lookup._lookup_table import (
     Buckets,
@@ -138,3 +140,41 @@ def test_any_file_fills_a_table_or_is_refused(
         compute(ctx, handle(table), name)
     except errors.OpError:
         assert not table.is_initialized
+
+
+CANCELLED = SimpleNamespace(is_cancelled=True)
+LONG_OPERATIONS: dict[str, Callable[[LookupTable, Any], object]] = {
+    "find": lambda table, keys: table.find(keys, np.array(-1)),
+    "find with a default for each key": lambda table, keys: table.find(keys, keys),
+    "insert": lambda table, keys: table.insert(keys, keys),
+    "replace": lambda table, keys: table.replace(keys, keys),
+}
+
+
+@pytest.mark.parametrize("name", LONG_OPERATIONS)
+def test_operation_on_many_keys_ends_when_the_step_is_cancelled(name: str) -> None:
+    table = LookupTable(dtypes.int64, dtypes.int64, "t")
+    operation = LONG_OPERATIONS[name]
+    with running(CANCELLED), pytest.raises(errors.CancelledError):
+        operation(table, np.arange(200_000) * 1000)
+    assert len(table) == 0
+
+
+def test_initialization_and_export_end_when_the_step_is_cancelled() -> None:
+    table = InitializableTable(dtypes.int64, dtypes.int64, "t")
+    with running(CANCELLED), pytest.raises(errors.CancelledError):
+        table.initialize(np.arange(5000), np.arange(5000))
+    table.initialize(np.arange(5000), np.arange(5000))
+    with running(CANCELLED), pytest.raises(errors.CancelledError):
+        table.export()
+
+
+def test_many_keys_are_looked_up_in_blocks() -> None:
+    keys = np.arange(200_000) * 1000
+    table = LookupTable(dtypes.int64, dtypes.int64, "t")
+    table.insert(keys, keys + 1)
+    defaults = -keys
+    odd = keys + (np.arange(200_000) % 2)
+    found = table.find(odd, defaults)
+    np.testing.assert_array_equal(found, np.where(odd == keys, keys + 1, defaults))
+    assert len(table) == 200_000

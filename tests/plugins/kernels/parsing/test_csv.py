@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from graphmill.errors import InvalidArgumentError
+from graphmill.errors import CancelledError, InvalidArgumentError
+from graphmill.runtime.steps.step_runner import running
 from graphmill_plugins.kernels._strings import string_array
 from graphmill_plugins.kernels.parsing.csv import decode_csv
 
@@ -68,3 +70,9 @@ def test_a_record_of_another_width_is_named() -> None:
     moved = ["1,w,2", "3,4,w,5,6"]  # as many fields as two records have
     with pytest.raises(InvalidArgumentError, match="Expect 4 fields but have 3 in record 0"):
         columns([*moved, *records()])
+
+
+@pytest.mark.parametrize("last", ["2.5", '"2.5"', "", "word"])
+def test_decoding_ends_when_the_step_is_cancelled(last: str) -> None:
+    with running(SimpleNamespace(is_cancelled=True)), pytest.raises(CancelledError):
+        columns(records(last))
