@@ -15,6 +15,8 @@ from graphmill.files.base import Writer
 from graphmill.files.status import typed_errors
 
 if TYPE_CHECKING:
+    import mmap
+
     from graphmill.files.base import Chunk
 
 # Non-blocking, so that opening a pipe does not wait for its other end; pipes are then rejected.
@@ -48,9 +50,12 @@ class LocalReader:
         self._identity = (status.st_size, status.st_mtime_ns)
         self._lock = threading.Lock()
 
-    def fileno(self) -> int:
-        """Return the file descriptor, for mapping the file into memory."""
-        return self._fd
+    def map(self) -> mmap.mmap:
+        """Map the whole file, which must not be empty, into memory for reading."""
+        import mmap  # here: many programs map no file
+
+        with typed_errors(self.path):
+            return mmap.mmap(self._fd, 0, access=mmap.ACCESS_READ)
 
     def read_into(self, offset: int, buffer: memoryview) -> None:
         """Fill `buffer` with the bytes at `offset`; DataLossError if the file is too short."""

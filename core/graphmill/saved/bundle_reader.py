@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import mmap
 import sys
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -22,6 +21,7 @@ from graphmill.saved.table import TableReader
 from graphmill.saved.tensor_slice import TensorSlice, is_slice_key, slice_key
 
 if TYPE_CHECKING:
+    import mmap
     import os
     from collections.abc import Callable, Iterator, Sequence
 
@@ -298,7 +298,7 @@ class BundleReader:
         with self._lock:
             mapped = self._maps.get(entry.shard)
             if mapped is None:
-                mapped = mmap.mmap(reader.fileno(), 0, access=mmap.ACCESS_READ)
+                mapped = reader.map()
                 self._maps[entry.shard] = mapped
         content = np.frombuffer(mapped, np.uint8, entry.size, entry.offset)
         if self._check:

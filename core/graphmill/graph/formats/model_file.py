@@ -8,7 +8,6 @@ may exceed protobuf's limit of 2 GB, as long as the rest without large constants
 from __future__ import annotations
 
 import json
-import mmap
 import re
 from contextlib import contextmanager
 from types import MappingProxyType
@@ -220,7 +219,7 @@ class ModelFile:
             yield reader.view
         elif isinstance(reader, files.LocalReader) and reader.size:
             # Do not close it here: a propagating error may hold views. It is freed with them.
-            yield memoryview(mmap.mmap(reader.fileno(), 0, access=mmap.ACCESS_READ))
+            yield memoryview(reader.map())
         else:
             content = bytearray(reader.size)
             reader.read_into(0, memoryview(content))
