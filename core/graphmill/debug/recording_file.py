@@ -17,7 +17,15 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 import numpy as np
 
 from graphmill import files
-from graphmill.debug.recorded_graph import ROLES, RecordedEdge, RecordedGraph, RecordedNode
+from graphmill.debug.recorded_graph import (
+    CONSTANT_ENTER,
+    ENTER,
+    EXIT,
+    ROLES,
+    RecordedEdge,
+    RecordedGraph,
+    RecordedNode,
+)
 from graphmill.debug.recording import NO_SOURCE, Event, Instance, RecordedRun, Recording
 from graphmill.debug.statistics import Statistics
 from graphmill.debug.values import DEAD_VALUE, RecordedValue, content_of, digest_of
@@ -37,6 +45,12 @@ _ZIP: Final = b"PK"
 _HEADER: Final = "recording.json"
 _COLUMNS: Final = ("run", "node", "dead")
 _RAGGED: Final = ("numbers", "outputs", "sources")
+_LEVELS: Final = {ENTER: 1, CONSTANT_ENTER: 1, EXIT: -1}  # how a role changes the depth of frames
+# Errors of reading a damaged archive, such as an unknown compression, and what its JSON may cause.
+_DAMAGE: Final = (
+    *(KeyError, IndexError, TypeError, ValueError, OverflowError, EOFError, zlib.error),
+    *(NotImplementedError, RuntimeError, RecursionError),
+)
 
 
 def save(recording: Recording, path: str | os.PathLike[str]) -> None:
@@ -83,7 +97,7 @@ def load(path: str | os.PathLike[str]) -> Recording:
         if content.startswith(_ZIP):
             raise DataLossError(f"the recording {name} is damaged or truncated: {error}") from error
         raise InvalidArgumentError(f"{name} is not a recording: {error}") from error
-    except (KeyError, TypeError, ValueError, IndexError, EOFError, zlib.error) as error:
+    except _DAMAGE as error:
         raise DataLossError(f"the recording {name} is damaged: {error!r}") from error
 
 
@@ -240,6 +254,9 @@ class _Reader:
     def _graph(self, data: dict[str, Any], num_values: int) -> RecordedGraph:
         count = len(data["nodes"])
         nodes = [self._node(entry, count) for entry in data["nodes"]]
+        for node in nodes:
+            for edge in node.inputs:
+                self._check_edge(node, edge, nodes[edge.node])
         constants = {int(node): int(value) for node, value in data["constants"]}
         self._check("a constant", constants, count)
         self._check("a value of a constant", constants.values(), num_values)
@@ -250,8 +267,23 @@ class _Reader:
         self._check(f"an input of node {data['name']!r}", (edge.node for edge in edges), count)
         if data["role"] not in ROLES:
             self._fail(f"node {data['name']!r} has the unknown role {data['role']!r}")
-        frame = tuple(map(str, data["frame"]))
-        return RecordedNode(**{**data, "inputs": edges, "frame": frame})
+        return RecordedNode(
+            name=str(data["name"]),
+            op=str(data["op"]),
+            role=data["role"],
+            frame=tuple(map(str, data["frame"])),
+            child_frame=str(data["child_frame"]),
+            inputs=edges,
+            num_outputs=int(data["num_outputs"]),
+            has_effects=bool(data["has_effects"]),
+            is_argument=bool(data["is_argument"]),
+            is_result=bool(data["is_result"]),
+        )
+
+    def _check_edge(self, node: RecordedNode, edge: RecordedEdge, source: RecordedNode) -> None:
+        self._check(f"an input of node {node.name!r}", [edge.output], source.num_outputs, -1)
+        if len(source.frame) + _LEVELS.get(source.role, 0) != len(node.frame):
+            self._fail(f"node {node.name!r} is in other frames than its input {source.name!r}")
 
     def _run(self, data: dict[str, Any], index: int, recording: Recording) -> RecordedRun:
         graph, caller = int(data["graph"]), data["caller"]
@@ -270,6 +302,8 @@ class _Reader:
             instance = Instance(run, node, numbers)
             self._check_instance(f"event {index}", instance, recording)
             self._check(f"an output of event {index}", outputs, len(recording.values), DEAD_VALUE)
+            if len(outputs) < recording.node_of(instance).num_outputs:
+                self._fail(f"event {index} has fewer outputs than its node")
             self._check(f"a source of event {index}", sources, index, NO_SOURCE)
             recording.append(Event(instance, bool(dead), outputs, sources))
 

@@ -170,6 +170,17 @@ def a_stored_value(path: Path) -> None:
     column(name, bytes(len(content) - 1) + b"\x55")(path)
 
 
+def nested_too_deeply(path: Path) -> None:
+    column("recording.json", b"[" * 100_000)(path)
+
+
+def with_unknown_compression(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    method = content.index(b"PK\x01\x02") + 10  # of the first member, in the directory
+    content[method] = 99
+    path.write_bytes(content)
+
+
 @pytest.mark.parametrize(
     ("damage", "error", "message"),
     [
@@ -194,6 +205,28 @@ def a_stored_value(path: Path) -> None:
         (column("events/node", b"\x7f" * 8), errors.DataLossError, "damaged"),
         (column("events/numbers", b""), errors.DataLossError, "too short"),
         (a_stored_value, errors.DataLossError, "does not match its hash"),
+        (
+            rewritten(lambda h: h["values"][0].update(num_bytes=1e400)),
+            errors.DataLossError,
+            "infin",
+        ),
+        (nested_too_deeply, errors.DataLossError, "recursion"),
+        (with_unknown_compression, errors.DataLossError, "NotImplementedError"),
+        (
+            rewritten(lambda h: h["graphs"][0]["nodes"][-1].update(inputs=[[0, 5]])),
+            errors.DataLossError,
+            "an input of node .* is 5, expected -1 or more",
+        ),
+        (
+            rewritten(lambda h: h["graphs"][0]["nodes"][-1].update(frame=["loop"])),
+            errors.DataLossError,
+            "in other frames than its input|iterations of other frames",
+        ),
+        (
+            rewritten(lambda h: [n.update(num_outputs=9) for n in h["graphs"][0]["nodes"]]),
+            errors.DataLossError,
+            "event 0 has fewer outputs than its node",
+        ),
     ],
 )
 def test_damaged_files_are_refused_by_name(
