@@ -87,6 +87,7 @@ class TransferArgs(NamedTuple):
         on_host: whether the value is in host memory of the device.
         cancellation: cancels the wait of a receiver.
         node, op: name and op type of the node that receives, for messages.
+        is_fed: whether the client sends the value: a feed of a partial run, for messages.
     """
 
     device: Device | None = None
@@ -94,6 +95,7 @@ class TransferArgs(NamedTuple):
     cancellation: CancellationManager | None = None
     node: str = ""
     op: str = ""
+    is_fed: bool = False
 
 
 HOST = TransferArgs()
@@ -207,7 +209,8 @@ class _Waiting:
         from graphmill.runtime.steps.waits import WaitRecord  # somebody asks
 
         source, _, target, edge, _ = self.key.split(";", _NUM_PARTS - 1)
-        return WaitRecord(self.args.node, self.args.op, target, f"'{edge}' from {source}")
+        what = f"the feed of '{edge}'" if self.args.is_fed else f"'{edge}' from {source}"
+        return WaitRecord(self.args.node, self.args.op, target, what)
 
     def withdraw(self) -> None:
         """Remove the cancellation callback."""

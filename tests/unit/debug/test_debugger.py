@@ -246,7 +246,9 @@ def test_a_partial_run_waits_for_its_feeds() -> None:
         debug.Debugger(session, total, partial_feeds=[a, b]) as debugger,
     ):
         debugger.feed("a", 2.0)
-        assert debugger.resume(wait=0).reason == "waiting"
+        stop = debugger.resume(wait=0)
+        assert stop.reason == "waiting"
+        assert stop.text.endswith("(_Recv) waits for the feed of 'b:0'")
         waiting = {node.name: node for node in debugger.waiting()}
         assert waiting["total"].pending == 1
         debugger.feed("b:0", 5.0)

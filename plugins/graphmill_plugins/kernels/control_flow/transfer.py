@@ -32,6 +32,7 @@ class _Transfer:
         self.device = device = construction.device
         self.on_host = device is None or device.is_host_memory or construction.op in _HOST_OPS
         self.args = TransferArgs(device, self.on_host)
+        self.is_fed = bool(construction.attr("client_terminated"))
 
     def key(self, ctx: OpKernelContext) -> str:
         """Return the key for the current iteration."""
@@ -83,5 +84,6 @@ class Recv(_Transfer):
             done(DEAD if is_dead else value, error)
 
         cancellation, kernel = ctx.cancellation, ctx.kernel
-        args = TransferArgs(self.device, self.on_host, cancellation, kernel.node_name, kernel.op)
+        node = kernel.node_name, kernel.op
+        args = TransferArgs(self.device, self.on_host, cancellation, *node, self.is_fed)
         _rendezvous(ctx).recv_async(self.key(ctx), args, received)
