@@ -83,7 +83,7 @@ class StepStatsCollector:
     def __init__(self) -> None:
         self._by_device: dict[str, list[Any]] = {}
         self._thread_names: dict[int | None, str] | None = None
-        self._loops: list[tuple[str, int]] = []
+        self._loops: list[tuple[str, int, int]] = []
 
     def record(self, device: str, stats: NodeStats) -> None:
         """Add one run of a node."""
@@ -113,21 +113,23 @@ class StepStatsCollector:
         devices = list(self._by_device) if device is None else [device]
         return [as_stats(run) for each in devices for run in self.runs(each)]
 
-    def note_iterations(self, body: str, count: int) -> None:
-        """Add a run of a loop in a cluster, whose iterations no executor sees.
+    def note_iterations(self, body: str, count: int, runs: int = 1) -> None:
+        """Add runs of a loop in a cluster, whose iterations no executor sees.
 
         Args:
             body: the name of the function that is the body of the loop.
-            count: the number of its iterations.
+            count: the number of its iterations, in all runs.
+            runs: how often it ran; 0 if it was not reached.
         """
-        self._loops.append((body, count))
+        self._loops.append((body, count, runs))
 
     def iterations(self) -> dict[str, float]:
         """Return the mean number of iterations of a run, by the body of the loop."""
-        counts: dict[str, list[int]] = {}
-        for body, count in self._loops:
-            counts.setdefault(body, []).append(count)
-        return {body: sum(one) / len(one) for body, one in counts.items()}
+        sums: dict[str, tuple[int, int]] = {}
+        for body, count, runs in self._loops:
+            all_iterations, all_runs = sums.get(body, (0, 0))
+            sums[body] = all_iterations + count, all_runs + runs
+        return {body: count / max(runs, 1) for body, (count, runs) in sums.items()}
 
     def note_threads(self) -> None:
         """Record the names of the threads now, for statistics that are serialized later."""

@@ -11,11 +11,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from graphmill.errors import OpError
-from graphmill.spi import FuncAttr, Source
+from graphmill.spi import CallKind, FuncAttr, Source
+from graphmill.spi.graphs import calls_of
 from graphmill_plugins.jit.ir.lowering_choices import followed_functions
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Hashable
+    from collections.abc import Collection, Hashable, Iterator
 
     from graphmill.spi import Node
     from graphmill_plugins.jit.ir.scheduled_body import ScheduledBodies, ScheduledBody
@@ -39,6 +40,27 @@ def canonical_form(
     except (TypeError, OpError):  # an attr is not hashable; a function is missing
         return None
     return form
+
+
+def loop_bodies(bodies: ScheduledBodies) -> tuple[str, ...]:
+    """Return the functions that are bodies of the loops of a cluster, in the order of its form.
+
+    Those of clusters with equal forms correspond, whatever their names are.
+    """
+    return tuple(_loop_bodies(bodies, bodies.main, ()))
+
+
+def _loop_bodies(
+    bodies: ScheduledBodies, scheduled: ScheduledBody, around: tuple[ScheduledBody, ...]
+) -> Iterator[str]:
+    for node in scheduled.nodes:
+        kinds = {called.function.name: called.kind for called in calls_of(node)}
+        for function in followed_functions(node):
+            if kinds[function.name] is CallKind.LOOP_BODY:
+                yield function.name
+            inner = bodies.function(function)
+            if inner not in around:
+                yield from _loop_bodies(bodies, inner, (*around, inner))
 
 
 class _Forms:

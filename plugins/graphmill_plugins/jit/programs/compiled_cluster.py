@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import methodcaller
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,14 +14,14 @@ from graphmill_plugins.jit.ir.pytrees import Flat, unflatten
 from graphmill_plugins.jit.ir.traced_variable import TracedVariable
 from graphmill_plugins.jit.programs.donation import DonatedValues
 from graphmill_plugins.jit.programs.preemptible_loops import (
+    CountedLoops,
     IterationBudgetError,
     LimitedProgram,
-    note_iterations,
 )
 from graphmill_plugins.jit.tracing.elements import FirstRows
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Hashable, Mapping, Sequence
     from threading import Lock
 
     from graphmill.spi import ExecutorArgs, Variable
@@ -67,8 +67,7 @@ class Layout:
             are the last outputs.
         is_limited: whether the last output is instead the number of iterations that all such loops
             have left.
-        loops: the bodies of these loops, whose iterations are counted; empty if loops are nested.
-        trips: the body and the number of iterations of each loop that always makes as many.
+        loops: the loops whose iterations are noted in traced steps.
     """
 
     results: list[Any]
@@ -80,8 +79,7 @@ class Layout:
     donatable: frozenset[int] = frozenset()
     num_loops: int = 0
     is_limited: bool = False
-    loops: tuple[str, ...] = ()
-    trips: tuple[tuple[str, int], ...] = ()
+    loops: CountedLoops = field(default_factory=CountedLoops)
 
     @property
     def guard(self) -> int:
@@ -111,6 +109,7 @@ class CompiledCluster:
         constants: tuple[Any, ...],
         inputs: Inputs,
         memory: HostMemory,
+        loop_names: Mapping[str, str],
     ) -> None:
         self._shared = shared
         program, layout, static = shared.program.call, shared.layout, shared.static
@@ -124,6 +123,7 @@ class CompiledCluster:
         self._arrays = [index for index in inputs.arrays if index not in static]
         self._memory = memory
         self._enable_x64 = jax_module().enable_x64
+        self._loops = layout.loops.renamed(loop_names) if loop_names else layout.loops
         self._written = [key.slot for key in layout.written]
         self._donated = layout.donated
         self._donors = [len(self._arrays) + self._written[index] for index in layout.donated]
@@ -249,26 +249,23 @@ class CompiledCluster:
             raise ProgramFailedError(first_line(error)) from error
         if not is_good:
             raise CheckFailedError
-        if step.stats_collector is not None and not self.is_shared:  # shared code has other names
-            for body, count in self._layout.trips:
-                step.stats_collector.note_iterations(body, count)
+        if step.stats_collector is not None:
+            self._loops.note_fixed(step.stats_collector)
         return outputs
 
     def _run_limited(
         self, limited: LimitedProgram, arguments: Sequence[Any], step: ExecutorArgs
     ) -> tuple[Sequence[Any], bool]:
         """Return the outputs of a program with an iteration budget, and whether its checks hold."""
-        is_counted = step.stats_collector is not None and not self.is_shared
-        loops = self._layout.loops if is_counted else ()
         if not limited.is_long:
             budget = limited.iterations
             outputs = self._program(self._constants, *arguments, budget)
             is_good = self._is_good(outputs)
             if is_good or np.asarray(outputs[-1]):
-                if is_good and loops:
-                    note_iterations(step, loops, budget, outputs)
+                if is_good and step.stats_collector is not None:
+                    self._loops.note(step.stats_collector, budget, outputs)
                 return outputs, is_good
-        outputs = limited.go_on(step, self._constants, arguments, loops)
+        outputs = limited.go_on(step, self._constants, arguments, self._loops)
         return outputs, self._is_good(outputs)
 
     def _is_good(self, outputs: Sequence[Any]) -> bool:

@@ -17,7 +17,7 @@ from graphmill.spi.executors import is_validation_on
 from graphmill.spi.graphs import is_constant
 from graphmill_plugins._constants import marking
 from graphmill_plugins._jax import jax_module
-from graphmill_plugins.jit.ir.canonical_form import canonical_form
+from graphmill_plugins.jit.ir.canonical_form import canonical_form, loop_bodies
 from graphmill_plugins.jit.ir.errors import KernelFault, NeedsStatic, NotTraceable
 from graphmill_plugins.jit.ir.pytrees import Flat, flatten, is_array, unflatten
 from graphmill_plugins.jit.ir.traced_variable import TracedVariable
@@ -34,12 +34,17 @@ from graphmill_plugins.jit.programs.hoist import bytes_of, hoist
 from graphmill_plugins.jit.programs.lapack_threads import without_blas_threads
 from graphmill_plugins.jit.programs.loop_split import compile_stages, split_at_loops
 from graphmill_plugins.jit.programs.memory import HostMemory, memory_of
-from graphmill_plugins.jit.programs.preemptible_loops import LimitedProgram
+from graphmill_plugins.jit.programs.preemptible_loops import CountedLoops, LimitedProgram
 from graphmill_plugins.jit.programs.program_cache import ProgramCache, compile_program
 from graphmill_plugins.jit.programs.shared_programs import SHARED, SharedProgram
 from graphmill_plugins.jit.programs.trace_cache import bound_traces
 from graphmill_plugins.jit.tracing.elements import FirstRows
-from graphmill_plugins.jit.tracing.iteration_limit import ITERATIONS_LEFT, Limit
+from graphmill_plugins.jit.tracing.iteration_limit import (
+    ITERATIONS_LEFT,
+    Limit,
+    counts_of,
+    start_counts,
+)
 from graphmill_plugins.jit.tracing.pytrees import register_pytrees
 from graphmill_plugins.jit.tracing.static_values import GUARD, is_static
 from graphmill_plugins.jit.tracing.trace import Tracer
@@ -124,7 +129,10 @@ def compile_cluster(
             raise NotTraceable(f"XLA: {first_line(error)}") from error
         except ResourceExhaustedError as error:  # single nodes may need less than the program
             raise NotTraceable(error.message) from error
-    cluster = CompiledCluster(shared, prepared, inputs, memory)
+    loop_names = {}
+    if shared.loop_bodies and not is_first:
+        loop_names = dict(zip(shared.loop_bodies, loop_bodies(bodies), strict=True))
+    cluster = CompiledCluster(shared, prepared, inputs, memory, loop_names)
     cluster.key = key
     if is_first:
         cluster.is_loaded, cluster.cache = shared.program.is_loaded, shared.program.note
@@ -198,7 +206,7 @@ def _compiled(
             stages = compile_stages(split_at_loops(whole, num_loops), options, cache)
         limited = LimitedProgram(program.call, stages, build.memory.jax_device)
         program = replace(program, call=limited)
-    return SharedProgram(program, prepare, layout, parts.moved, build.static)
+    return SharedProgram(program, prepare, layout, parts.moved, build.static, build.loop_bodies())
 
 
 def _as_arrays(select: Callable[..., Any], *constants: Any) -> Any:
@@ -305,6 +313,10 @@ class _Build:
         self.suppliers: frozenset[str] = frozenset()
         self.large = large
 
+    def loop_bodies(self) -> tuple[str, ...]:
+        """Return the bodies of all loops, if any is counted; call it after `trace`."""
+        return loop_bodies(self._bodies) if self.layout.loops != CountedLoops() else ()
+
     def trace(self, *flat: Any, is_limited: bool = False) -> list[Any]:
         """Return the traced results, the new variable values and the guard.
 
@@ -337,27 +349,29 @@ class _Build:
             args[index] = unflatten(form, [next(dynamic) for _ in leaves])
         if is_limited:
             state[ITERATIONS_LEFT] = iterations
+            start_counts(self.layout.loops.each, state)
         limit = Limit(args[-1] if self._is_loop else iterations)
         register_pytrees()
         with marking(self.memory.platform) as marks:
             tracer = Tracer(self._bodies, constants, handles, marks, limit)
             results, after = tracer.run(main, args, state)
         self.suppliers = tracer.suppliers
-        self.layout.trips = tuple(tracer.trips.items())
         if self._is_loop:
+            self.layout.loops = _counted_loops(tracer, 0)
             count = _iterations_of(limit, has_inner_loop=tracer.has_inner_loop)
             return self._outputs([*results, count], after, first)
         self.has_inner_loop = tracer.has_inner_loop
-        is_each_counted = len(tracer.preemptible_loops) == len(limit.counts)
-        if not is_limited and not self.has_inner_loop and is_each_counted:
-            self.layout.loops = tuple(tracer.preemptible_loops)
+        if not is_limited:
+            self.layout.loops = _counted_loops(tracer, len(limit.counts))
         self.layout.num_loops, self.layout.is_limited = len(limit.counts), is_limited
         more = limit.counts
         if is_limited:
             # An outer loop still counts the iteration in which an inner one uses up the budget.
             left, guard = jax_module().numpy.maximum(after[ITERATIONS_LEFT], 0), after[GUARD]
             is_unguarded = is_static(guard) and bool(guard)
-            more = [] if is_unguarded else [left]
+            counted = self.layout.loops.each
+            more = [counts_of(counted, after)] if counted else []
+            more += [left] if counted or not is_unguarded else []
             after[GUARD] = left if is_unguarded else guard & (left > 0)
         elif more:  # both variants of a program must have the same outputs
             after[GUARD] = jax_module().numpy.asarray(after[GUARD])
@@ -394,6 +408,19 @@ class _Build:
         elif not guard:
             raise NotTraceable("its static values fail a check, whose error the interpreter raises")
         return outputs
+
+
+def _counted_loops(tracer: Tracer, num_loops: int) -> CountedLoops:
+    """Return the loops of a program whose iterations are noted; `num_loops` have their own budget.
+
+    Several loops that share a budget need counters. A single one does not.
+    """
+    outermost: tuple[str, ...] = ()
+    if not tracer.has_inner_loop and len(tracer.preemptible_loops) == num_loops:
+        outermost = tuple(tracer.preemptible_loops)
+    each = tuple(tracer.long_loops) if tracer.has_inner_loop or num_loops > 1 else ()
+    fixed = tuple((body, count) for body, count in tracer.trips.items() if body not in each)
+    return CountedLoops(outermost, each, fixed)
 
 
 def _iterations_of(limit: Limit, *, has_inner_loop: bool) -> Any:

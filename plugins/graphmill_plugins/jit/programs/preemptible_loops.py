@@ -10,6 +10,7 @@ Nested loops cannot be staged.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,9 +20,10 @@ from graphmill.spi import step_cancelled
 from graphmill_plugins._jax import jax_module
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from graphmill.spi import ExecutorArgs
+    from graphmill.spi.executors import StepStatsCollector
     from graphmill_plugins.jit.programs.loop_split import Stage
 
 _FIRST_LIMIT: Final = 64
@@ -34,6 +36,44 @@ _MAX_RUN_NS: Final = 500_000_000  # the longest run of a program that has no sta
 
 class IterationBudgetError(Exception):
     """A loop that cannot be cancelled exceeded the largest iteration budget."""
+
+
+@dataclass(frozen=True, slots=True)
+class CountedLoops:
+    """The loops of a program whose iterations are noted in traced steps, by their bodies.
+
+    Attributes:
+        outermost: the outermost loops that a budget may end, in order; empty for those that always
+            make as many iterations. None of them if there are others inside.
+        each: the loops whose runs and iterations are the result before the last one.
+        fixed: the number of iterations of loops that always make as many.
+    """
+
+    outermost: tuple[str, ...] = ()
+    each: tuple[str, ...] = ()
+    fixed: tuple[tuple[str, int], ...] = ()
+
+    def renamed(self, names: Mapping[str, str]) -> CountedLoops:
+        """Return them with other names; loops whose new name is not known are not noted."""
+        return CountedLoops(
+            tuple(names.get(body, "") for body in self.outermost),
+            tuple(names.get(body, "") for body in self.each),
+            tuple((names[body], count) for body, count in self.fixed if body in names),
+        )
+
+    def note_fixed(self, collector: StepStatsCollector) -> None:
+        """Note the iterations of loops that always make as many."""
+        for body, count in self.fixed:
+            collector.note_iterations(body, count)
+
+    def note(self, collector: StepStatsCollector, budget: Any, outputs: Sequence[Any]) -> None:
+        """Note the iterations of the others, after a limited program has run to its end."""
+        if self.each:
+            for body, (runs, count) in zip(self.each, np.asarray(outputs[-2]), strict=True):
+                collector.note_iterations(body, int(count), int(runs))
+        elif len(self.outermost) == 1 and self.outermost[0]:
+            count = int(np.asarray(budget)) - int(np.asarray(outputs[-1]))
+            collector.note_iterations(self.outermost[0], count)
 
 
 class StagedProgram:
@@ -61,15 +101,13 @@ class StagedProgram:
         self._results = tuple(results)
         self._limits = [_FIRST_LIMIT] * len(self._stages)
 
-    def run(
-        self, step: ExecutorArgs, values: Sequence[Any], loops: Sequence[str] = ()
-    ) -> list[Any]:
+    def run(self, step: ExecutorArgs, values: Sequence[Any], loops: CountedLoops) -> list[Any]:
         """Compute the results.
 
         Args:
             step: the step.
             values: the arguments.
-            loops: see `LimitedProgram.go_on`.
+            loops: the loops whose iterations are noted if the step is traced.
 
         Raises:
             CancelledError, DeadlineExceededError: the step was cancelled; nothing was done.
@@ -77,15 +115,16 @@ class StagedProgram:
         slots = list(self._first)
         for slot, value in zip(self._arguments, values, strict=True):
             slots[slot] = value
-        bodies = iter(loops)
+        bodies = iter(loops.outermost)
+        collector = step.stats_collector
         for index, stage in enumerate(self._stages):
             inputs = [slots[slot] for slot in stage.inputs]
             if stage.loop is None:
                 outputs = stage.call(*inputs)
             else:
                 outputs, count = self._iterated(index, stage, inputs, step)
-                if body := next(bodies, ""):
-                    step.stats_collector.note_iterations(body, count)  # type: ignore[union-attr]
+                if (body := next(bodies, "")) and collector is not None:
+                    collector.note_iterations(body, count)
             for slot, value in zip(stage.outputs, outputs, strict=True):
                 slots[slot] = value
             for slot in stage.last_read:
@@ -154,15 +193,14 @@ class LimitedProgram:
         step: ExecutorArgs,
         constants: Sequence[Any],
         values: Sequence[Any],
-        loops: Sequence[str] = (),
+        loops: CountedLoops,
     ) -> Sequence[Any]:
         """Compute the results after the budget was used up.
 
         Args:
             step: the step.
             constants, values: the arguments.
-            loops: the bodies of the loops, to note how many iterations they make; empty for a
-                loop that is not counted.
+            loops: the loops whose iterations are noted if the step is traced.
 
         Raises:
             IterationBudgetError: the program has nested loops and would run for too long.
@@ -174,7 +212,8 @@ class LimitedProgram:
             budget = self.iterations
             outputs = self.call(constants, *values, budget)
             if np.asarray(outputs[-1]):
-                note_iterations(step, loops, budget, outputs)
+                if step.stats_collector is not None:
+                    loops.note(step.stats_collector, budget, outputs)
                 return outputs
             if step.is_cancelled:
                 raise step_cancelled(step.cancel_reason())
@@ -190,16 +229,3 @@ class LimitedProgram:
                 )
         assert self._staged is not None
         return self._staged.run(step, [*constants, *values], loops)
-
-
-def note_iterations(
-    step: ExecutorArgs, loops: Sequence[str], budget: Any, outputs: Sequence[Any]
-) -> None:
-    """Note how many iterations the loop of a limited program has made in a traced step.
-
-    Several loops share the budget, so that only the sum is known.
-    """
-    collector = step.stats_collector
-    if collector is not None and len(loops) == 1 and loops[0]:
-        count = int(np.asarray(budget)) - int(np.asarray(outputs[-1]))
-        collector.note_iterations(loops[0], count)

@@ -23,6 +23,7 @@ class SharedProgram:
         layout: the meaning of its outputs.
         num_hoisted: the number of operations in `prepare`.
         static: the positions of the inputs whose values are part of it.
+        loop_bodies: the bodies of the loops of the cluster that it was compiled for, in order.
     """
 
     program: Program
@@ -30,6 +31,7 @@ class SharedProgram:
     layout: Layout
     num_hoisted: int
     static: frozenset[int]
+    loop_bodies: tuple[str, ...]
 
     def prepared(self, constants: Sequence[Any]) -> tuple[Any, ...]:
         """Return the program's first arguments, which depend on large constants alone."""

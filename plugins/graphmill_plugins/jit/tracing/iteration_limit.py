@@ -2,14 +2,58 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from graphmill_plugins._jax import jax_module
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphmill_plugins.jit.tracing.values import State
+
 ITERATIONS_LEFT: Final = "iterations_left"
 """State key of the iteration budget that all long loops share."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Count:
+    """State key of what is counted of the loops with a body: their runs, or their iterations."""
+
+    body: str
+    is_runs: bool
+
+
+def start_counts(bodies: Sequence[str], state: State) -> None:
+    """Have the loops with these bodies counted, which share an iteration budget."""
+    for body in bodies:
+        state[_Count(body, True)] = state[_Count(body, False)] = np.int32(0)
+
+
+def count_run(body: str, before: State, after: State) -> None:
+    """Add a run of a loop to its counts, if it is counted.
+
+    The budget says how many iterations were made in the run. Those of loops inside of it, which
+    have been counted, are not its own, so that no loop needs a counter in its own iterations.
+    """
+    runs, iterations = _Count(body, True), _Count(body, False)
+    if runs not in before:
+        return
+    made = before[ITERATIONS_LEFT] - after[ITERATIONS_LEFT]
+    for key, count in after.items():
+        if isinstance(key, _Count) and not key.is_runs and count is not before[key]:
+            made = made - (count - before[key])
+    after[iterations] = after[iterations] + made
+    after[runs] = after[runs] + np.int32(1)
+
+
+def counts_of(bodies: Sequence[str], state: State) -> Any:
+    """Return the runs and the iterations of loops that were counted, traced, as an array."""
+    numpy = jax_module().numpy
+    counts = [state[_Count(body, is_runs)] for body in bodies for is_runs in (True, False)]
+    return numpy.stack([numpy.asarray(count) for count in counts]).reshape(-1, 2)
 
 
 class Limit:

@@ -33,7 +33,7 @@ from graphmill_plugins.jit.ir.traced_variable import TracedVariable
 from graphmill_plugins.jit.tracing.conditionals import trace_cond
 from graphmill_plugins.jit.tracing.declared_outputs import DeclaredOutputs
 from graphmill_plugins.jit.tracing.elements import FirstRows
-from graphmill_plugins.jit.tracing.iteration_limit import ITERATIONS_LEFT
+from graphmill_plugins.jit.tracing.iteration_limit import ITERATIONS_LEFT, count_run
 from graphmill_plugins.jit.tracing.list_length import with_static_lengths
 from graphmill_plugins.jit.tracing.list_size import Counts
 from graphmill_plugins.jit.tracing.loops import trace_while
@@ -88,6 +88,7 @@ class Tracer:
     Attributes:
         has_inner_loop: whether a long loop is inside another loop or a conditional.
         trips: the number of iterations of each loop that always makes as many, by its body.
+        long_loops: the bodies of all loops that a limit may end, also of inner ones, in order.
         preemptible_loops: the bodies of the outermost loops that a limit may end, in order; empty
             for those in `trips`.
         offsets: static differences between traced integers.
@@ -105,6 +106,7 @@ class Tracer:
     ) -> None:
         self.has_inner_loop = False
         self.trips: dict[str, int] = {}
+        self.long_loops: dict[str, None] = {}
         self.preemptible_loops: list[str] = []
         self._limit = limit
         self._depth = 0  # nesting depth of functions of loops and conditionals
@@ -381,6 +383,7 @@ class Tracer:
         if trips is not None and trips.is_exact:
             self.trips[body_function.name] = trips.most
         functions = self._function(test_function), self._function(body_function)
+        before = dict(state)
         try:
             results, after = trace_while(
                 *functions,
@@ -398,6 +401,9 @@ class Tracer:
             results, after = unrolled(*functions, inputs, state, lambda: self._num_traced, why)
         else:
             self.has_inner_loop |= is_long and self._depth > 0
+            if is_long:
+                self.long_loops[body_function.name] = None
+            count_run(body_function.name, before, after)
             if is_long and not self._depth:
                 is_known = body_function.name in self.trips
                 self.preemptible_loops.append("" if is_known else body_function.name)

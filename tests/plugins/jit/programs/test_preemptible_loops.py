@@ -10,7 +10,7 @@ import pytest
 import graphmill
 from graphmill.errors import CancelledError, DeadlineExceededError, InvalidArgumentError
 from graphmill.explain import explain_all
-from graphmill.ops import math, state
+from graphmill.ops import data_flow, math, state
 from graphmill.timeline import StepTrace, node_runs
 
 pytestmark = [pytest.mark.jax, pytest.mark.divided]
@@ -105,21 +105,62 @@ def test_traces_count_the_iterations_of_a_loop_s6(is_long, monkeypatch):
             assert counted_iterations(session, y, {x: value}) == [text]
 
 
-def test_traces_count_loops_that_share_a_budget_once_they_are_long_s6(monkeypatch):
+@pytest.mark.parametrize("is_long", [False, True])
+def test_traces_count_loops_that_share_a_budget_s6(is_long, monkeypatch):
+    monkeypatch.setattr(preemptible_loops, "_MAX_RUN_NS", 10**15)
+    if is_long:
+        monkeypatch.setattr(preemptible_loops, "_LONG_NS", 0)
     session, x, y = session_of(two_loops)
     with session:
-        assert counted_iterations(session, y, {x: 3.0}) == 2 * ["its iterations are not counted"]
-        monkeypatch.setattr(preemptible_loops, "_LONG_NS", 0)
-        for _ in range(2):
-            counted = counted_iterations(session, y, {x: 500.0})
-        assert counted == ["500 iterations", "1,000 iterations"]
+        for value in (3.0, 500.0, 500.0, 3.0):
+            expected = [f"{value:,.0f} iterations", f"{2 * value:,.0f} iterations"]
+            assert counted_iterations(session, y, {x: value}) == expected
 
 
-def test_traces_count_no_nested_loops_s6():
+def test_traces_count_nested_loops_s6(monkeypatch):
+    monkeypatch.setattr(preemptible_loops, "_MAX_RUN_NS", 10**15)
     session, x, y = session_of(a_loop_in_a_loop)
     with session:
-        counted = counted_iterations(session, y, {x: 4.0})
-    assert set(counted) == {"its iterations are not counted"}
+        for value in (4.0, 30.0, 1.0):
+            inner = value * (value - 1) / 2
+            expected = {f"{value:.0f} iterations", f"{inner:.0f} iterations"} - {"0 iterations"}
+            expected |= set() if inner else {"no iteration"}
+            assert set(counted_iterations(session, y, {x: value})) == expected
+
+
+def test_traces_count_a_loop_in_a_conditional_s6():
+    session, x, y = session_of(a_loop_in_a_conditional)
+    with session:
+        assert counted_iterations(session, y, {x: 5.0}) == ["5 iterations"]
+        assert counted_iterations(session, y, {x: 2.0}) == ["no iteration"]
+
+
+def test_traces_count_the_loops_of_clusters_that_share_a_program_s6():
+    graph = graphmill.Graph()
+    with graph.as_default():
+        x = graph.placeholder("float32", [], name="x")
+        source, ends = x, []
+        for name in ("one", "two"):
+            with graph.name_scope(name):
+                queue = data_flow.fifo_queue_v2(component_types=["float32"])
+                put = data_flow.queue_enqueue_v2(queue, [a_loop_in_a_loop(source * 2.0)])
+                with graph.control_dependencies([put]):
+                    ends += data_flow.queue_dequeue_v2(queue, component_types=["float32"])
+                source = ends[-1]
+    with graphmill.Session(graph=graph, config=EAGER) as session:
+        assert session.run(ends, {x: 3.0}) == [6.0, 12.0]
+        assert [one.compiles[-1].outcome for one in signatures(session)] == ["compiled", "shared"]
+        trace = StepTrace()
+        session.run(ends, {x: 3.0}, run_metadata=trace)
+    counted = {}
+    for run in node_runs(trace):
+        if run.op == "StatelessWhile":
+            text = run.note.partition("; ")[2].partition(", ")[0]
+            counted.setdefault(run.name.partition("/")[0], set()).add(text)
+    assert sorted(map(sorted, counted.values())) == [
+        ["12 iterations", "66 iterations"],
+        ["15 iterations", "6 iterations"],
+    ]
 
 
 def test_long_inner_loops_are_interpreted_s6(monkeypatch):
