@@ -162,3 +162,12 @@ def test_a_clock_that_was_set_back_gives_no_negative_length() -> None:
     collector = StepStatsCollector()
     collector.record("/device:CPU:0", NodeStats("a", "Neg", 7, START, START, START - 5, ()))
     assert collector.to_proto().dev_stats[0].node_stats[0].all_end_rel_nanos == 0
+
+
+def test_iterations_are_means_over_the_runs_of_a_loop() -> None:
+    collector = StepStatsCollector()
+    collector.note_iterations("once", 7)
+    collector.note_iterations("inner", 12, 4)
+    collector.note_iterations("inner", 8)
+    collector.note_iterations("not reached", 0, 0)
+    assert collector.iterations() == {"once": 7.0, "inner": 4.0, "not reached": 0.0}
