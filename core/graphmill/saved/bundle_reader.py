@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from graphmill.runtime.variants.variant_codec import VariantRegistry
 
 _CHUNK = 4 << 20  # bytes to read at once: small enough to be in the cache for the checksum
+_MIN_ALIGNED = 4 << 10  # bytes of an array from which on its alignment saves time
 _MAX_BYTES = 1 << 58  # NumPy's limit is 2**63 with the largest element type
 _MAX_RANK = 64  # NumPy's limit
 
@@ -198,7 +199,8 @@ class BundleReader:
             raise self._damaged(f"the shape of tensor {name} is too large: {shape}")
         try:
             dtype = dtypes.as_dtype(entry.dtype)
-            slices = tuple(map(TensorSlice.from_proto, entry.slices))
+            stored = entry.slices
+            slices = tuple(map(TensorSlice.from_proto, stored)) if stored else ()
             for piece in slices:
                 piece.bounds(shape)
         except (errors.InvalidArgumentError, errors.InternalError) as error:
@@ -208,11 +210,9 @@ class BundleReader:
         )
 
     def _parse(self, message: type[Any], content: bytes, what: str) -> Any:
-        from google.protobuf.message import DecodeError
-
         try:
             return message.FromString(content)
-        except DecodeError as error:
+        except _decode_error() as error:  # looked up only after an error
             raise self._damaged(f"the {what} cannot be parsed: {error}") from error
 
     def _read_pieces(self, entry: BundleEntry, region: TensorSlice) -> np.ndarray[Any, Any]:
@@ -275,11 +275,10 @@ class BundleReader:
                 continue
             if offset + size > stop:
                 continue
-            piece = content[offset - start : offset - start + size]
-            if self._check and crc.mask(crc.value(piece)) != crc32c:
+            first = offset - start
+            if self._check and crc.mask(crc.value(content[first : first + size])) != crc32c:
                 continue
-            values = aligned_empty(shape, dtype.as_numpy_dtype)
-            values.reshape(-1).view(np.uint8).data[:] = piece
+            values = _copy(content, first, shape, dtype.as_numpy_dtype)
             if self._is_swapped:
                 layout.swap_bytes(values)
             yield name, values
@@ -374,6 +373,27 @@ class BundleReader:
 
     def _damaged(self, reason: str) -> errors.DataLossError:
         return errors.DataLossError(f"checkpoint {self.prefix} is damaged: {reason}")
+
+
+def _decode_error() -> type[Exception]:
+    from google.protobuf.message import DecodeError
+
+    return DecodeError
+
+
+def _copy(
+    content: bytes, first: int, shape: tuple[int, ...], dtype: np.dtype[Any]
+) -> np.ndarray[Any, Any]:
+    """Return a copy of the array that begins at byte `first` of `content`.
+
+    An array of less than a page is not aligned for XLA, which copies it in less time than that.
+    """
+    stored: np.ndarray[Any, Any] = np.ndarray(shape, dtype, content, first)
+    if stored.nbytes < _MIN_ALIGNED:
+        return stored.copy()
+    values = aligned_empty(shape, dtype)
+    values[...] = stored
+    return values
 
 
 def check_version(versions: VersionDef, current: int, path: str) -> None:

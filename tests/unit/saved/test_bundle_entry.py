@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from graphmill import dtypes, errors
+from graphmill.memory import freeze, is_frozen
 from graphmill.saved import checkpoint
 from graphmill.saved.bundle_entry import BundleEntry, adjacent_runs
 from graphmill.saved.bundle_reader import BundleReader
@@ -28,6 +29,7 @@ TENSORS: dict[str, Any] = {
     "f": np.arange(100_000, dtype=np.int32),
     "g": np.array([True, False]),
     "h": np.array([1 + 2j], np.complex64),
+    "i": np.arange(2000, dtype=np.float64),
 }
 DATA = ".data-00000-of-00001"
 
@@ -51,8 +53,16 @@ def test_tensors_read_together_have_their_values(num_shards: int, tmp_path: Path
     for name, value in zip(names, values, strict=True):
         assert_equal(value, TENSORS[name])
     assert len({id(value) for value in values}) == len(names)
-    numbers = [value for value in values if value.size and not value.dtype.hasobject]
-    assert all(value.ctypes.data % 64 == 0 for value in numbers)
+
+
+def test_tensors_read_together_are_aligned_or_own_their_memory(tmp_path: Path) -> None:
+    """A view of what was read for all would keep it alive, and could not be stored as it is."""
+    checkpoint.save_checkpoint(tmp_path / "x", TENSORS)
+    with BundleReader(tmp_path / "x") as reader:
+        values = dict(zip(TENSORS, reader.read_entries([*map(reader.entry, TENSORS)]), strict=True))
+    assert values["f"].ctypes.data % 64 == values["i"].ctypes.data % 64 == 0
+    assert all(values[name].base is None for name in "abdegh")
+    assert all(is_frozen(freeze(value)) for value in values.values())
 
 
 def test_stored_slices_are_assembled_beside_small_tensors(tmp_path: Path) -> None:
