@@ -26,7 +26,7 @@ def test_a_model_is_a_file(command: str) -> None:
 
 
 @pytest.mark.parametrize("command", ["run", "explain", "debug", "report"])
-def test_inputs_of_the_model(command: str, digits: Path) -> None:
+def test_inputs_of_the_model_are_offered(command: str, digits: Path) -> None:
     model = str(digits / "saved_model_tf2")
     assert offered(command, model) == [("plain", "image=")]
     assert offered(command, model, incomplete="x") == []
@@ -38,7 +38,7 @@ def test_the_value_of_an_input_may_be_a_file(digits: Path) -> None:
     assert offered("run", model, incomplete="image=@se") == [("file", "image=@se")]
 
 
-def test_signatures_of_the_model(digits: Path) -> None:
+def test_signatures_of_the_model_are_offered(digits: Path) -> None:
     model = str(digits / "saved_model_tf2")
     assert offered("show", model, "--signature", incomplete="s") == [("plain", "serving_default")]
     assert offered("show", "--signature", incomplete="s") == []
@@ -49,14 +49,14 @@ def test_a_model_without_signatures_offers_no_inputs(model: str, digits: Path) -
     assert offered("run", str(digits / model)) == []
 
 
-def test_ops() -> None:
+def test_ops_are_offered() -> None:
     assert offered("ops", incomplete="Relu6") == [("plain", "Relu6"), ("plain", "Relu6Grad")]
 
 
-def test_devices() -> None:
+def test_devices_are_offered() -> None:
     assert ("plain", "CPU") in offered("run", "--device")
 
 
 @pytest.mark.parametrize("option", ["--out", "--labels", "--outdir", "--trace", "--each"])
-def test_options_of_files(option: str) -> None:
+def test_options_of_files_offer_files(option: str) -> None:
     assert offered("run", option, incomplete="r") == [("file", "r")]

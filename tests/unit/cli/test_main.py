@@ -98,7 +98,7 @@ def test_help_is_also_a_command(graphmill_cli: Callable[..., Any]) -> None:
 
 
 @pytest.mark.parametrize("option", ["--version", "-V"])
-def test_version(graphmill_cli: Callable[..., Any], option: str) -> None:
+def test_version_is_printed(graphmill_cli: Callable[..., Any], option: str) -> None:
     assert graphmill_cli(option).out.startswith(f"graphmill {graphmill.__version__} (Python ")
 
 
@@ -111,7 +111,9 @@ def test_version(graphmill_cli: Callable[..., Any], option: str) -> None:
         ("show", "--json"),
     ],
 )
-def test_wrong_usage_as_json(graphmill_cli: Callable[..., Any], arguments: tuple[str, ...]) -> None:
+def test_wrong_usage_is_written_as_json(
+    graphmill_cli: Callable[..., Any], arguments: tuple[str, ...]
+) -> None:
     outcome = graphmill_cli(*arguments, host=Host(load_entry_points=False))
     error = json.loads(outcome.err)["error"]
     assert error["exit_code"] == outcome.code == error_reporting.USAGE
@@ -119,7 +121,7 @@ def test_wrong_usage_as_json(graphmill_cli: Callable[..., Any], arguments: tuple
     assert outcome.out == ""
 
 
-def test_json_before_the_command(graphmill_cli: Callable[..., Any]) -> None:
+def test_json_may_precede_the_command(graphmill_cli: Callable[..., Any]) -> None:
     host = Host(load_entry_points=False)
     assert (
         graphmill_cli("--json", "ops", "Relu", host=host).out
@@ -128,7 +130,9 @@ def test_json_before_the_command(graphmill_cli: Callable[..., Any]) -> None:
 
 
 @pytest.mark.parametrize("arguments", [("--bad",), ("ops", "--bad"), ("show",), ("run",)])
-def test_wrong_usage(graphmill_cli: Callable[..., Any], arguments: tuple[str, ...]) -> None:
+def test_wrong_usage_is_refused(
+    graphmill_cli: Callable[..., Any], arguments: tuple[str, ...]
+) -> None:
     outcome = graphmill_cli(*arguments, host=Host(load_entry_points=False))
     assert outcome.code == error_reporting.USAGE
     assert outcome.out == ""
@@ -154,7 +158,7 @@ def test_error_report_has_cause_location_and_advice(graphmill_cli: Callable[...,
     )
 
 
-def test_error_as_json(graphmill_cli: Callable[..., Any]) -> None:
+def test_error_is_written_as_json(graphmill_cli: Callable[..., Any]) -> None:
     outcome = graphmill_cli("ops", "Conv3", "--json", host=Host(load_entry_points=False))
     assert outcome.out == ""
     error = json.loads(outcome.err)["error"]
@@ -176,7 +180,7 @@ def test_execution_errors_have_their_own_exit_code() -> None:
     assert error_reporting.exit_code(error) == error_reporting.EXECUTION
 
 
-def test_interrupt(graphmill_cli: Callable[..., Any]) -> None:
+def test_interrupt_has_its_exit_code(graphmill_cli: Callable[..., Any]) -> None:
     outcome = graphmill_cli("fail", host=host_with("fail", failing(KeyboardInterrupt())))
     assert outcome.code == error_reporting.INTERRUPTED
 

@@ -148,7 +148,7 @@ def test_any_byte_but_zero_is_true() -> None:
     assert array.dtype == np.bool_
 
 
-def test_strings_in_content() -> None:
+def test_strings_in_content_are_read() -> None:
     content = bytes([1, 0, 0x80, 0x01]) + b"a" + b"b" * 128
     array = tensor_proto_to_numpy(message(dtypes.string, (3,), tensor_content=content))
     assert array.tolist() == [b"a", b"", b"b" * 128]
@@ -202,7 +202,7 @@ def test_a_resource_is_read_as_the_handle_that_it_names() -> None:
     assert proto.ResourceHandleProto.FromString(found.item()).name == "seeds"
 
 
-def test_bad_arrays() -> None:
+def test_bad_arrays_are_refused() -> None:
     with pytest.raises(InvalidArgumentError, match="holds bytes or str, not int"):
         numpy_to_tensor_proto(np.array([1, "a"], object))
     with pytest.raises(InvalidArgumentError, match="int64 is not a tensor of float32"):

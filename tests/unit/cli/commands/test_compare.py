@@ -128,7 +128,7 @@ def test_float64_is_a_reference(graphmill_cli: Cli, tmp_path: Path) -> None:
         (("--a", "float64"), "reference=, recording= and float64 are only valid for --b"),
     ],
 )
-def test_wrong_settings(
+def test_wrong_settings_are_refused(
     graphmill_cli: Cli, tmp_path: Path, options: tuple[str, ...], message: str
 ) -> None:
     result = graphmill_cli("compare", model(tmp_path, "a.pb", 2.0), "x=[0, 0.5]", *options)

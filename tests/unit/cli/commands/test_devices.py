@@ -21,7 +21,7 @@ def test_the_cpu_is_listed(graphmill_cli: Callable[..., Any]) -> None:
     assert "/job:localhost/replica:0/task:0/device:CPU:0  CPU" in outcome.out
 
 
-def test_json(graphmill_cli: Callable[..., Any]) -> None:
+def test_devices_are_written_as_json(graphmill_cli: Callable[..., Any]) -> None:
     (cpu,) = (
         device
         for device in json.loads(graphmill_cli("devices", "--json").out)["devices"]
@@ -48,7 +48,7 @@ def test_no_device_is_an_error(graphmill_cli: Callable[..., Any]) -> None:
     assert any(f"{kind.__name__}: " in outcome.err for kind in errors.OpError.__subclasses__())
 
 
-def test_sizes() -> None:
+def test_sizes_are_written_with_units() -> None:
     assert [_bytes(0), _bytes(100), _bytes(256 << 20), _bytes(3 << 40)] == [
         "-",
         "100 B",

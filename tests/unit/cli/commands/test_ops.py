@@ -34,7 +34,7 @@ def host() -> Host:
     return Host(plugins=[ReluPlugin()], load_entry_points=False)
 
 
-def test_all_ops(graphmill_cli: Callable[..., Any], host: Host) -> None:
+def test_all_ops_are_listed(graphmill_cli: Callable[..., Any], host: Host) -> None:
     outcome = graphmill_cli("ops", "--json", host=host)
     ops = json.loads(outcome.out)["ops"]
     assert len(ops) > 1000
@@ -43,7 +43,9 @@ def test_all_ops(graphmill_cli: Callable[..., Any], host: Host) -> None:
     assert conv2d["summary"].startswith("Convolve images ")
 
 
-def test_pattern_and_family(graphmill_cli: Callable[..., Any], host: Host) -> None:
+def test_ops_are_chosen_by_pattern_and_family(
+    graphmill_cli: Callable[..., Any], host: Host
+) -> None:
     outcome = graphmill_cli("ops", "Rel*", "--family", "nn", host=host)
     assert outcome.out.splitlines() == [
         "op         family  what it does",
@@ -65,7 +67,7 @@ def test_only_ops_without_a_kernel(graphmill_cli: Callable[..., Any], host: Host
     assert "Relu \n" not in outcome.out
 
 
-def test_no_op_fits(graphmill_cli: Callable[..., Any], host: Host) -> None:
+def test_pattern_without_ops_says_so(graphmill_cli: Callable[..., Any], host: Host) -> None:
     assert graphmill_cli("ops", "Xyz*", host=host).out == "no such op\n"
 
 
@@ -95,7 +97,7 @@ def test_one_op_with_its_kernel(graphmill_cli: Callable[..., Any], host: Host) -
     assert "ReluPlugin" in outcome.out
 
 
-def test_one_op_as_json(graphmill_cli: Callable[..., Any], host: Host) -> None:
+def test_op_is_described_as_json(graphmill_cli: Callable[..., Any], host: Host) -> None:
     data = json.loads(graphmill_cli("ops", "Relu", "--json", host=host).out)
     assert data["inputs"] == [{"name": "features", "type": "T"}]
     assert "bfloat16" in data["attrs"][0]["allowed"]
@@ -219,7 +221,9 @@ SURVEY = {
 }
 
 
-def test_coverage_of_a_survey(graphmill_cli: Callable[..., Any], host: Host, tmp_path: Any) -> None:
+def test_ops_of_a_survey_are_counted(
+    graphmill_cli: Callable[..., Any], host: Host, tmp_path: Any
+) -> None:
     (tmp_path / "op_frequency.json").write_text(json.dumps(SURVEY))
     outcome = graphmill_cli("ops", "--coverage", str(tmp_path), "--json", host=host)
     found = json.loads(outcome.out)

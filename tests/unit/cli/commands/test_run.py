@@ -144,7 +144,9 @@ def test_tensor_inside_a_function_is_fetched(graphmill_cli: Cli, digits: Path, s
 
 
 @pytest.mark.parametrize(("name", "digit"), [("zero", 0), ("three", 3), ("seven", 7), ("nine", 9)])
-def test_every_picture(graphmill_cli: Cli, saved: str, digits: Path, name: str, digit: int) -> None:
+def test_every_picture_has_its_digit(
+    graphmill_cli: Cli, saved: str, digits: Path, name: str, digit: int
+) -> None:
     picture = f"image=@{digits / name}.png"
     outcome = graphmill_cli("run", saved, picture, "--json", "--top", "1")
     data = json.loads(outcome.out)
@@ -168,7 +170,9 @@ def test_all_heldout_digits_are_read_as_tensorflow_reads_them(
     np.testing.assert_allclose(probabilities, heldout["probabilities"], atol=1e-5)
 
 
-def test_saved_model_cli_spelling(graphmill_cli: Cli, saved: str, digits: Path) -> None:
+def test_options_of_saved_model_cli_are_accepted(
+    graphmill_cli: Cli, saved: str, digits: Path
+) -> None:
     outcome = graphmill_cli(
         "run", "--dir", saved, "--tag_set", "serve", "--signature_def", "serving_default",
         "--input_exprs", "image=np.zeros((2, 8, 8, 1))", "--json",
@@ -176,7 +180,9 @@ def test_saved_model_cli_spelling(graphmill_cli: Cli, saved: str, digits: Path) 
     assert json.loads(outcome.out)["outputs"]["probabilities"]["shape"] == [2, 10]
 
 
-def test_saved_model_cli_inputs(graphmill_cli: Cli, saved: str, tmp_path: Path) -> None:
+def test_inputs_of_saved_model_cli_are_accepted(
+    graphmill_cli: Cli, saved: str, tmp_path: Path
+) -> None:
     np.savez(tmp_path / "x.npz", a=np.zeros((1, 8, 8, 1)), b=np.ones((3, 8, 8, 1)))
     inputs = f"image={tmp_path}/x.npz[b]"
     outcome = graphmill_cli("run", "--dir", saved, "--inputs", inputs, "--json")
@@ -207,7 +213,7 @@ def test_any_tensor_of_a_graph_can_be_fed(graphmill_cli: Cli, frozen: str) -> No
 
 
 @pytest.mark.parametrize("suffix", [".pbtxt", ".json"])
-def test_graphs_as_text(
+def test_graphs_as_text_are_run(
     graphmill_cli: Cli, frozen: str, seven: str, tmp_path: Path, suffix: str
 ) -> None:
     graph = proto.GraphDef.FromString(Path(frozen).read_bytes())
@@ -242,7 +248,9 @@ def test_meta_graph_with_its_checkpoint(
     assert json.loads(outcome.out)["outputs"]["classes"]["value"] == [7]
 
 
-def test_labels(graphmill_cli: Cli, frozen: str, seven: str, tmp_path: Path) -> None:
+def test_labels_stand_beside_classes(
+    graphmill_cli: Cli, frozen: str, seven: str, tmp_path: Path
+) -> None:
     (tmp_path / "labels.txt").write_text("zero\none\ntwo\nthree\nfour\nfive\nsix\nseven\n")
     labels = str(tmp_path / "labels.txt")
     outcome = graphmill_cli("run", frozen, seven, "--top", "2", "--labels", labels)
@@ -275,7 +283,7 @@ def assert_refused(outcome: Any, message: str, code: int = error_reporting.INVAL
     assert outcome.code == code
 
 
-def test_picture_of_wrong_size(graphmill_cli: Cli, saved: str, tmp_path: Path) -> None:
+def test_picture_of_wrong_size_is_refused(graphmill_cli: Cli, saved: str, tmp_path: Path) -> None:
     from PIL import Image
 
     Image.new("L", (28, 20)).save(tmp_path / "big.png")
@@ -286,12 +294,12 @@ def test_picture_of_wrong_size(graphmill_cli: Cli, saved: str, tmp_path: Path) -
     assert graphmill_cli("run", saved, f"image=@{tmp_path}/big.png", "--resize").code == 0
 
 
-def test_unknown_input(graphmill_cli: Cli, saved: str) -> None:
+def test_unknown_input_is_refused(graphmill_cli: Cli, saved: str) -> None:
     outcome = graphmill_cli("run", saved, "imgae=0")
     assert_refused(outcome, "has no input 'imgae'; did you mean 'image'?")
 
 
-def test_missing_input(graphmill_cli: Cli, saved: str) -> None:
+def test_missing_input_is_named(graphmill_cli: Cli, saved: str) -> None:
     assert_refused(graphmill_cli("run", saved), "needs a value for its input 'image'")
 
 
@@ -316,27 +324,27 @@ def test_an_integer_for_a_float_feature_gets_advice(graphmill_cli: Cli, tmp_path
     assert "22" in fixed.out
 
 
-def test_wrong_tags(graphmill_cli: Cli, saved: str, seven: str) -> None:
+def test_wrong_tags_are_refused(graphmill_cli: Cli, saved: str, seven: str) -> None:
     outcome = graphmill_cli("run", saved, seven, "--tags", "serve,gpu")
     assert_refused(outcome, "serve")
 
 
-def test_wrong_signature(graphmill_cli: Cli, saved: str, seven: str) -> None:
+def test_wrong_signature_is_refused(graphmill_cli: Cli, saved: str, seven: str) -> None:
     outcome = graphmill_cli("run", saved, seven, "--signature", "predict")
     assert_refused(outcome, "no signature 'predict'")
     assert "it has: serving_default" in outcome.err
 
 
-def test_tags_of_a_graph(graphmill_cli: Cli, frozen: str, seven: str) -> None:
+def test_tags_of_a_graph_are_refused(graphmill_cli: Cli, frozen: str, seven: str) -> None:
     assert_refused(graphmill_cli("run", frozen, seven, "--tags", "serve"), "has no tags")
 
 
-def test_unknown_fetch(graphmill_cli: Cli, frozen: str, seven: str) -> None:
+def test_unknown_fetch_is_refused(graphmill_cli: Cli, frozen: str, seven: str) -> None:
     outcome = graphmill_cli("run", frozen, seven, "--fetch", "clases:0")
     assert_refused(outcome, "'classes'")
 
 
-def test_unknown_tensor_as_input(graphmill_cli: Cli, frozen: str) -> None:
+def test_unknown_tensor_as_input_is_refused(graphmill_cli: Cli, frozen: str) -> None:
     assert_refused(graphmill_cli("run", frozen, "imag:0=0"), "did you mean 'image'?")
 
 
@@ -376,7 +384,9 @@ def test_a_model_of_another_kind(graphmill_cli: Cli, digits: Path, seven: str) -
     assert_refused(graphmill_cli("run", str(digits / "seven.png"), seven), "not a model")
 
 
-def test_missing_variables(graphmill_cli: Cli, digits: Path, seven: str, tmp_path: Path) -> None:
+def test_missing_variables_are_named(
+    graphmill_cli: Cli, digits: Path, seven: str, tmp_path: Path
+) -> None:
     content = (digits / "saved_model_tf2" / "saved_model.pb").read_bytes()
     (tmp_path / "saved_model.pb").write_bytes(content)
     outcome = graphmill_cli("run", str(tmp_path), seven)

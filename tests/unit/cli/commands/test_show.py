@@ -26,7 +26,7 @@ def host() -> Host:
 
 
 @pytest.mark.parametrize("style", ["saved_model_tf1", "saved_model_tf2"])
-def test_saved_models(
+def test_saved_models_are_shown(
     graphmill_cli: Callable[..., Any], host: Host, digits: Path, style: str
 ) -> None:
     data = json.loads(graphmill_cli("show", str(digits / style), "--json", host=host).out)
@@ -146,7 +146,7 @@ def test_ops_without_kernel_are_named(
     assert "no kernel here for: AddV2, ArgMax" in outcome.out
 
 
-def test_saved_model_cli_spelling(
+def test_options_of_saved_model_cli_are_accepted(
     graphmill_cli: Callable[..., Any], host: Host, digits: Path
 ) -> None:
     outcome = graphmill_cli(

@@ -80,7 +80,9 @@ def test_integers_keep_the_grey_levels(grey: Source) -> None:
         (None, (1, 8, 8, 1)),
     ],
 )
-def test_layouts(grey: Source, layout: tuple[int, ...] | None, shape: tuple[int, ...]) -> None:
+def test_image_takes_the_layout_of_its_input(
+    grey: Source, layout: tuple[int, ...] | None, shape: tuple[int, ...]
+) -> None:
     assert load(grey, InputSpec("image", dtypes.float32, layout)).shape == shape
 
 
@@ -116,7 +118,7 @@ def test_sixteen_bit_grey_keeps_its_range(tmp_path: Path) -> None:
     np.testing.assert_array_equal(array, np.ones((1, 8, 8, 1), np.float32))
 
 
-def test_jpeg(tmp_path: Path) -> None:
+def test_jpeg_is_read(tmp_path: Path) -> None:
     Image.new("RGB", (8, 8), (255, 255, 255)).save(tmp_path / "x.jpg")
     array = load(
         Source("image", "file", str(tmp_path / "x.jpg")),

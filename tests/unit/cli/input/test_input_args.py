@@ -42,7 +42,7 @@ def test_two_values_without_name_are_refused() -> None:
         unique(parse_short(["@a.png", "@b.png"]))
 
 
-def test_saved_model_cli_inputs() -> None:
+def test_inputs_of_saved_model_cli_are_parsed() -> None:
     assert parse_inputs("x=f.npy[key];y=g.npz[k]; z=/tmp/h.npy;") == [
         Source("x", "file", "f.npy", "key"),
         Source("y", "file", "g.npz", "k"),
@@ -57,7 +57,7 @@ def test_saved_model_cli_expressions_keep_semicolons_in_strings() -> None:
     ]
 
 
-def test_saved_model_cli_examples() -> None:
+def test_examples_of_saved_model_cli_are_parsed() -> None:
     text = 'e=[{"age": [22], "name": ["a=b"]}]'
     assert parse_examples(text) == [Source("e", "examples", text[2:])]
 

@@ -74,7 +74,7 @@ def test_numbers_for_text_are_refused() -> None:
         load_short("x=[1, 2]", TEXT)
 
 
-def test_npy(tmp_path: Path) -> None:
+def test_npy_files_are_read(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.arange(6.0).reshape(2, 3))
     assert load_short(f"x=@{tmp_path}/x.npy", FLOATS).shape == (2, 3)
 
@@ -101,7 +101,7 @@ def test_pickles_are_never_loaded(tmp_path: Path) -> None:
         load_short(f"x=@{tmp_path}/x.npy", FLOATS)
 
 
-def test_json_arrays_and_members(tmp_path: Path) -> None:
+def test_json_arrays_and_members_are_read(tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text("[[1, 2, 3]]")
     (tmp_path / "o.json").write_text(json.dumps({"x": [1, 2, 3], "y": [4, 5, 6]}))
     assert load_short(f"x=@{tmp_path}/x.json", FLOATS).tolist() == [[1, 2, 3]]
@@ -117,12 +117,14 @@ def test_json_arrays_and_members(tmp_path: Path) -> None:
         ("1 2 3", [[1, 2, 3]]),
     ],
 )
-def test_numbers_in_text_files(tmp_path: Path, text: str, values: list[list[float]]) -> None:
+def test_numbers_in_text_files_are_read(
+    tmp_path: Path, text: str, values: list[list[float]]
+) -> None:
     (tmp_path / "x.txt").write_text(text)
     assert load_short(f"x=@{tmp_path}/x.txt", FLOATS).tolist() == values
 
 
-def test_lines_of_text_files(tmp_path: Path) -> None:
+def test_lines_of_text_files_are_read(tmp_path: Path) -> None:
     (tmp_path / "x.txt").write_text("one\ntwo 2\n")
     assert load_short(f"x=@{tmp_path}/x.txt", TEXT).tolist() == [b"one", b"two 2"]
 

@@ -26,7 +26,7 @@ from graphmill.cli.input.literals import evaluate
         ("float", float),
     ],
 )
-def test_plain_literals(text: str, value: object) -> None:
+def test_plain_literals_are_evaluated(text: str, value: object) -> None:
     assert evaluate(text) == value
 
 
@@ -41,7 +41,7 @@ def test_plain_literals(text: str, value: object) -> None:
         ("np.arange(4)[..., np.newaxis]", np.arange(4)[:, np.newaxis]),
     ],
 )
-def test_numpy_constructors(text: str, value: np.ndarray[Any, Any]) -> None:
+def test_numpy_constructors_are_evaluated(text: str, value: np.ndarray[Any, Any]) -> None:
     result = evaluate(text)
     assert result.dtype == value.dtype
     np.testing.assert_array_equal(result, value)

@@ -32,7 +32,7 @@ def test_json_is_valid_even_for_numbers_that_json_lacks(capsys: pytest.CaptureFi
         ({1: (2, None)}, {"1": [2, None]}),
     ],
 )
-def test_plain_values(value: Any, result: Any) -> None:
+def test_values_become_plain(value: Any, result: Any) -> None:
     assert plain(value) == result
 
 
@@ -59,6 +59,6 @@ def test_a_terminal_gets_a_table(
     assert "long name" in shown
 
 
-def test_arrays_as_text() -> None:
+def test_arrays_are_shown_as_text() -> None:
     assert show_array(np.array([b"a", "ä".encode()], object)) == "['a' 'ä']"
     assert "..." in show_array(np.zeros(5000))

@@ -95,7 +95,7 @@ def test_tensor_message_is_stored_unchanged() -> None:
     assert attr_to_proto(value) == message
 
 
-def test_whole_maps() -> None:
+def test_whole_maps_round_trip() -> None:
     node = proto.NodeDef()
     attrs = {"T": dtypes.float32, "shape": (2, -1), "_class": (b"loc:@x",)}
     attrs_to_proto(attrs, node.attr, {"shape": "shape"})

@@ -59,7 +59,7 @@ def test_function_is_unchanged_and_can_be_the_kernel() -> None:
     assert [k.ops for k in kernels_of(scale_by)] == [("MyPackage>ScaleBy",)]
 
 
-def test_nodes_of_it() -> None:
+def test_function_adds_nodes_of_it() -> None:
     graph = Graph()
     x = graph.placeholder("float32", name="x")
     y = op_function(scale_by)(x, factor=3, name="y")
@@ -89,7 +89,7 @@ def test_a_name_from_the_function() -> None:
     assert found.input_args[1].type is dtypes.int32
 
 
-def test_lists_and_several_outputs() -> None:
+def test_lists_and_several_outputs_are_declared() -> None:
     @op(outputs=("sums", "count"))
     def gather_all(
         values: list[T], others: list[float32], i: dtypes.int64
@@ -107,7 +107,7 @@ def test_lists_and_several_outputs() -> None:
     )
 
 
-def test_attrs_of_every_kind() -> None:
+def test_attrs_of_every_kind_are_declared() -> None:
     @op
     def every(
         *,
@@ -183,7 +183,7 @@ def nested(x: list[list[T]]) -> None: ...
         (nested, "not a type for a tensor"),
     ],
 )
-def test_signatures_without_an_op(function: Any, message: str) -> None:
+def test_signatures_without_an_op_are_refused(function: Any, message: str) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
         op(function)
 

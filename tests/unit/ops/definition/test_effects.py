@@ -50,7 +50,7 @@ def test_the_table_uses_effects_that_exist() -> None:
         ("Abort", {"process"}),
     ],
 )
-def test_effects_of_known_ops(name: str, expected: set[str]) -> None:
+def test_known_ops_have_their_effects(name: str, expected: set[str]) -> None:
     assert effects(name) == expected
 
 

@@ -42,7 +42,7 @@ def test_lists_unfold() -> None:
     assert op("SplitV").output_ranges({"num_split": 3}) == {"output": (0, 3)}
 
 
-def test_references() -> None:
+def test_references_have_reference_types() -> None:
     assert op("Assign").input_types({"T": F32}) == (F32.as_ref, F32)
     assert op("VariableV2").output_types({"dtype": F32}) == (F32.as_ref,)
 
@@ -104,7 +104,7 @@ def test_user_values_become_canonical_attrs() -> None:
         ("int", proto.AttrValue(i=4), 4),
     ],
 )
-def test_canonical_values(kind: str, value: Any, expected: Any) -> None:
+def test_values_become_canonical(kind: str, value: Any, expected: Any) -> None:
     found = AttrDef("a", kind).canonical(value)
     assert found is expected or found == expected
     assert type(found) in (type(expected), ShapeAttr)
@@ -161,7 +161,7 @@ def test_a_missing_attr_is_refused() -> None:
         op("Conv2D").check_attrs(op("Conv2D").with_defaults({"T": F32, "strides": (1,)}))
 
 
-def test_minimums() -> None:
+def test_values_below_the_minimum_are_refused() -> None:
     with pytest.raises(InvalidArgumentError, match="must be at least 1, got 0"):
         op("AddN").check_attrs({"N": 0, "T": F32})
     with pytest.raises(InvalidArgumentError, match="needs at least 4 elements, got 1"):
@@ -180,7 +180,7 @@ def test_placeholders_pass_any_check() -> None:
     op("AddN").check_attrs({"N": AttrPlaceholder("N"), "T": AttrPlaceholder("T")})
 
 
-def test_inference_from_inputs() -> None:
+def test_attrs_are_inferred_from_inputs() -> None:
     assert op("AddV2").infer_attrs([F32, F32]) == {"T": F32}
     assert op("ConcatV2").infer_attrs([[F32] * 3, I32]) == {"N": 3, "T": F32, "Tidx": I32}
     assert op("IdentityN").infer_attrs([[F32, I32]]) == {"T": (F32, I32)}
@@ -231,6 +231,6 @@ def test_flat_inputs_that_cannot_be_grouped() -> None:
     assert several.group_inputs(3, {"N": 1}) == {"x": (0, 1), "y": (1, 3)}
 
 
-def test_text_of_an_op() -> None:
+def test_op_is_shown_as_text() -> None:
     text = str(OpDef("Op", (ArgDef("x", type_attr="T"),), (), (AttrDef("T", "type", F32),)))
     assert text == "Op<Op(x:T) -> (); T: type = float32>"

@@ -40,7 +40,7 @@ def source(node: Node, position: int) -> Tensor:
     return Tensor(*node.inputs[position])
 
 
-def test_a_node_of_tensors(graph: Graph) -> None:
+def test_tensors_become_inputs_of_a_node(graph: Graph) -> None:
     x = graph.placeholder("float32", name="x")
     y = gm_ops.math.add_v2(x, y=x, name="sum")
     assert (y.name, y.dtype, y.op.op) == ("sum:0", dtypes.float32, "AddV2")
@@ -71,7 +71,7 @@ def test_an_op_without_outputs_gives_its_node(graph: Graph) -> None:
     assert (node.name, node.op) == ("init", "NoOp")
 
 
-def test_list_inputs(graph: Graph) -> None:
+def test_lists_become_list_inputs(graph: Graph) -> None:
     x = graph.placeholder("float64", name="x")
     y = gm_ops.array.concat_v2([x, [1, 2]], axis=0)
     assert y.op.attrs["N"] == 2
@@ -101,7 +101,7 @@ def test_values_take_dtype_of_tensors_in_any_position(graph: Graph, left: Any) -
         (1j, 1j, dtypes.complex128),
     ],
 )
-def test_values_alone(graph: Graph, x: Any, y: Any, dtype: dtypes.DType) -> None:
+def test_values_alone_determine_the_type(graph: Graph, x: Any, y: Any, dtype: dtypes.DType) -> None:
     assert gm_ops.math.add_v2(x, y).dtype is dtype
 
 
@@ -188,7 +188,7 @@ def test_inputs_of_two_graphs_are_refused() -> None:
         gm_ops.math.add_v2(x, y)
 
 
-def test_signature_and_docstring() -> None:
+def test_function_has_signature_and_docstring() -> None:
     function = gm_ops.nn.max_pool
     assert str(inspect.signature(function)) == (
         "(input, *, ksize, strides, padding, explicit_paddings=(), data_format='NHWC', name=None)"

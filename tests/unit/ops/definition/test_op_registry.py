@@ -41,7 +41,7 @@ def test_unknown_op_lists_near_matches_and_failed_plugins() -> None:
     assert 1 not in ops
 
 
-def test_an_added_op(ops: OpRegistry) -> None:
+def test_added_op_is_found(ops: OpRegistry) -> None:
     ops.add(TWICE, owner=ONE)
 
     assert ops.get("Downstream>Twice") is TWICE

@@ -30,7 +30,7 @@ from graphmill.ops.inputs.values import reshaped, to_array
         ([], dtypes.float32),
     ],
 )
-def test_natural_types(value: Any, dtype: dtypes.DType) -> None:
+def test_values_have_natural_types(value: Any, dtype: dtypes.DType) -> None:
     array, found = to_array(value)
     assert found is dtype
     assert array.dtype == dtype.as_numpy_dtype
@@ -90,7 +90,7 @@ def skip_without_ml_dtypes(dtype: dtypes.DType) -> None:
         pytest.importorskip("ml_dtypes")
 
 
-def test_shapes() -> None:
+def test_values_are_reshaped() -> None:
     assert reshaped(np.array(7), (2, 2)).tolist() == [[7, 7], [7, 7]]
     assert reshaped(np.arange(4), (2, 2)).shape == (2, 2)
     with pytest.raises(InvalidArgumentError, match=r"shape \[3\] cannot fill shape \[2\]"):
