@@ -7,10 +7,12 @@ budget checks them here, once for each set of input shapes.
 
 from __future__ import annotations
 
+import math
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from graphmill.errors import OpError
+from graphmill.graph.node_roles import is_constant
 from graphmill.memory_budget import request_memory, with_memory_limit
 from graphmill.ops.inference.output_bounds import OutputBound, output_bound
 from graphmill.ops.inference.shape_inference import ShapeContext, infer_shapes, shape_function
@@ -19,7 +21,7 @@ from graphmill.ops.inference.tensor_shape import UNKNOWN_SHAPE, TensorShape
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.graph.node import Node
+    from graphmill.graph.node import Edge, Node
     from graphmill.runtime.kernels.kernel import KernelDef
 
 _MAX_UNCHECKED_BYTES: Final = 1 << 20
@@ -144,12 +146,22 @@ class _Outputs:
 def _bound(
     node: Node, function: Callable[[ShapeContext], Any], itemsize: int
 ) -> OutputBound | None:
-    """Return the declared bound; None if element sizes or the number of inputs rule it out."""
+    """Return the declared bound; None if element sizes or the number of inputs rule it out.
+
+    With a number as one of two inputs, the product is the size of the other.
+    """
     bound = output_bound(function)
+    fits = itemsize <= min(one.as_numpy_dtype.itemsize for one in node.input_types)
     if bound is OutputBound.INPUT:
-        smallest = min(one.as_numpy_dtype.itemsize for one in node.input_types)
-        return bound if itemsize <= smallest else None
-    return bound if len(node.input_types) == 2 else None
+        return bound if fits else None
+    if bound is None or len(node.input_types) != 2:
+        return None
+    return OutputBound.INPUT if fits and any(map(_is_number, node.in_edges)) else bound
+
+
+def _is_number(edge: Edge) -> bool:
+    """Return whether an input is a constant of one element."""
+    return is_constant(edge.src) and math.prod(edge.src.attrs["value"].shape) == 1
 
 
 class _ShapesAlone:

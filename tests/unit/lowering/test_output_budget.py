@@ -118,3 +118,16 @@ def test_product_without_inner_elements_is_asked(x: Any) -> None:
     product = asking(node_of(ops.math.mat_mul(x, x)))
     with pytest.raises(errors.ResourceExhaustedError, match=r"\[1000, 1000\]"):
         product(np.ones((1000, 0), np.float32), np.ones((0, 1000), np.float32))
+
+
+def test_op_on_a_number_is_never_asked(x: Any) -> None:
+    for y in (x + 1.0, 2.0 * x, x - np.ones((1, 1), np.float32)):
+        assert asking(node_of(y)) is returned
+    for y in (x + np.ones(2, np.float32), x + x):
+        assert asking(node_of(y)) is not returned
+
+
+def test_wider_result_of_a_number_is_asked(x: Any) -> None:
+    wide = asking(node_of(ops.math.complex(x, 1.0)))
+    with pytest.raises(errors.ResourceExhaustedError, match="3200000 bytes are requested"):
+        wide(np.ones(400_000, np.float32), np.float32(1))
