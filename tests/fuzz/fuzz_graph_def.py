@@ -6,20 +6,16 @@ from functools import cache
 from pathlib import Path
 
 from case_seeds import case_seeds
+from session_config import session_config
 from typed_errors import typed_errors
 
 import graphmill
 from graphmill import proto
 
 _DATA = Path(__file__).parents[1] / "data" / "v1_gradients"
-_CONFIG = {
-    "operation_timeout_in_ms": 200,
-    "graphmill": {
-        "jit": "off",
-        "memory_budget_bytes": 1 << 24,
-        "forbid_effects": ["fs.read", "fs.write", "net", "process", "python"],
-    },
-}
+_CONFIG = session_config(
+    200, 1 << 24, forbid_effects=["fs.read", "fs.write", "net", "process", "python"]
+)
 _MAX_FETCHES = 3
 
 

@@ -8,15 +8,13 @@ from __future__ import annotations
 from functools import cache
 
 from case_seeds import case_seeds
+from session_config import session_config
 from typed_errors import typed_errors
 
 import graphmill
 from graphmill import proto
 
-_CONFIG = {
-    "operation_timeout_in_ms": 200,
-    "graphmill": {"jit": "off", "memory_budget_bytes": 1 << 22},
-}
+_CONFIG = session_config(200, 1 << 22)
 _MAX_FETCHES = 3
 
 

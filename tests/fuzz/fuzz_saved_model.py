@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from session_config import session_config
 from typed_errors import typed_errors
 
 import graphmill
@@ -22,10 +23,7 @@ from graphmill import ops, proto, saved_model
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_CONFIG = {
-    "operation_timeout_in_ms": 500,
-    "graphmill": {"jit": "off", "memory_budget_bytes": 1 << 24, "policy": "pure"},
-}
+_CONFIG = session_config(500, 1 << 24, policy="pure")
 _FILES = (
     "saved_model.pb",
     "variables/variables.index",

@@ -1,0 +1,27 @@
+"""The config of the sessions in which fuzz targets run graphs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from google.protobuf import json_format
+
+from graphmill import proto
+
+
+def session_config(timeout_ms: int, memory_budget: int, **options: Any) -> proto.ConfigProto:
+    """Return the config of a session that compiles nothing.
+
+    It is a message, and without accelerators, because each input makes a session: to convert a
+    dict and to look for a GPU takes a third of that time.
+
+    Args:
+        timeout_ms: how long a step may take.
+        memory_budget: how many bytes an allocation may have.
+        options: further options of `graphmill`.
+    """
+    own = {"jit": "off", "memory_budget_bytes": memory_budget, **options}
+    fields = {"operation_timeout_in_ms": timeout_ms, "graphmill": own}
+    config = json_format.ParseDict(fields, proto.ConfigProto(), ignore_unknown_fields=False)
+    config.device_count["GPU"] = config.device_count["TPU"] = 0
+    return config
