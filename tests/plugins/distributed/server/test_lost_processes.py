@@ -209,7 +209,7 @@ def test_session_starts_once_late_task_is_up() -> None:
 def test_session_names_missing_tasks_unless_filtered() -> None:
     cluster = {"worker": free_addresses(4)}
     first = Task(cluster, 0).launch()
-    config = graphmill.ConfigProto(operation_timeout_in_ms=2000)
+    config = graphmill.ConfigProto(operation_timeout_in_ms=6000)
     graph = waiting_graph()
     try:
         first.wait_until_ready()
