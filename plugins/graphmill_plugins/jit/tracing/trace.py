@@ -6,6 +6,7 @@ NumPy kernel during tracing, so that shape arithmetic folds.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -40,10 +41,12 @@ from graphmill_plugins.jit.tracing.loops import trace_while
 from graphmill_plugins.jit.tracing.node_trace import NodeTrace
 from graphmill_plugins.jit.tracing.offsets import Offsets
 from graphmill_plugins.jit.tracing.pytrees import leaves_of
+from graphmill_plugins.jit.tracing.replay import Replays
 from graphmill_plugins.jit.tracing.row_checks import require_rows_in_range, value_with_rows
 from graphmill_plugins.jit.tracing.static_values import GUARD, is_static
 from graphmill_plugins.jit.tracing.traced_kernels import (
     TracedKernels,
+    attempted,
     called,
     called_with,
     missing_static,
@@ -56,7 +59,7 @@ from graphmill_plugins.jit.tracing.unroll import unrolled
 from graphmill_plugins.jit.tracing.values import Absent, is_array_value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Mapping, Sequence
 
     from graphmill.spi import FuncAttr, Graph, Node, OpKernel
     from graphmill.spi.graphs import CalledFunction, FunctionBody
@@ -117,6 +120,7 @@ class Tracer:
         self._constants = constants
         self._kernels = TracedKernels(bodies.choices, bodies.policy)
         self._declared = DeclaredOutputs(self._kernels)
+        self._replays = Replays(marks)
         self.offsets = Offsets()
         self.counts = Counts()
         self.rows = DistinctRows(bodies.main.body.graph, bodies.choices)
@@ -239,20 +243,44 @@ class Tracer:
             if folded is not None:
                 return folded
         choice = self._kernels.choice(node)
+        self._num_traced += 1
+        key = None if variable is not None else self._replays.key_of(node, inputs)
+        outputs = self._replays.find(key, inputs)
+        if outputs is None:
+            outputs = self._outputs_of_kernel(node, inputs, state, variable, key)
+        else:
+            self.rows.check(node, inputs)
+        # After the kernel, because it rejects shapes that the checks do not support.
+        if node not in self.rows:  # values of a deduplication pattern need no check
+            self._check(node, choice, inputs, state, "inputs")
+        self._check(node, choice, list(outputs), state, "results")
+        if variable is None and all(value in self._marks for value in inputs):
+            self._marks.add(outputs)
+        return outputs
+
+    def _outputs_of_kernel(
+        self,
+        node: Node,
+        inputs: list[Any],
+        state: State,
+        variable: TracedVariable | None,
+        key: Hashable,
+    ) -> tuple[Any, ...]:
+        """Call the kernel of a node, whose call has a key if it may be replayed."""
         kernel = self._kernels.get(node)
         definition = kernel.definition
         if not (definition.is_traceable if variable is None else definition.keeps_variable):
             raise NotTraceable(f"the kernel {definition.source} cannot be traced")
         if not all(map(is_array_value, inputs)):
             raise NotTraceable("an input is neither an array nor a pytree")
-        self._num_traced += 1
         traced = missing_static(node, definition, inputs)
         if traced:
             text = f"input {traced[0]} must be known at compile time"
             raise NeedsStatic(text, node, traced)
         self.rows.check(node, inputs)
         if variable is None:
-            result = called(kernel, inputs)
+            call = partial(self._replays.call, key, kernel.compute)
+            result = attempted(call, inputs, definition.source, kernel.owner)
         else:
             result, state[variable] = called_with(kernel, inputs, state[variable])
         if definition.backend is not None:
@@ -262,12 +290,6 @@ class Tracer:
         outputs = _typed_outputs(node, result, origin)
         if origin.is_for_compiler:
             check_shapes(node, inputs, outputs, origin)
-        # After the kernel, because it rejects shapes that the checks do not support.
-        if node not in self.rows:  # values of a deduplication pattern need no check
-            self._check(node, choice, inputs, state, "inputs")
-        self._check(node, choice, list(outputs), state, "results")
-        if variable is None and all(value in self._marks for value in inputs):
-            self._marks.add(outputs)
         return outputs
 
     def _fold(self, node: Node, inputs: list[Any]) -> tuple[Any, ...] | None:
