@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 FIRST_CALLS: Final = 8
 """Number of calls of a cluster's code in which all outputs are checked."""
+FIRST_CALLS_OF_LARGE: Final = 1024
+"""The same for long code without loops: it takes as long to compile again as 500 calls' checks."""
+LARGE: Final = 200  # lines of long code
 
 _EXPRESSION: Final = re.compile(r"; \w+\.dtype is d\d+ or (e\d+)\(\w+\)")
 

@@ -22,7 +22,12 @@ from graphmill.spi.kernels import not_a_scalar
 from graphmill_plugins.jit.ir.cluster_op import CLUSTER
 from graphmill_plugins.jit.ir.handles import was_switch
 from graphmill_plugins.jit.ir.invariant_nodes import does_nothing
-from graphmill_plugins.jit.straight.output_checks import FIRST_CALLS, OutputChecks
+from graphmill_plugins.jit.straight.output_checks import (
+    FIRST_CALLS,
+    FIRST_CALLS_OF_LARGE,
+    LARGE,
+    OutputChecks,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -97,7 +102,8 @@ class StraightLine:
         self._add_function("cluster", bodies.main)
         checked = "\n".join(self._lines) + "\n"
         self.source = self._checks.without_first(checked)
-        self._checked_calls = 0
+        is_large = len(self._lines) >= LARGE and not self._frames
+        self._checked_calls = FIRST_CALLS_OF_LARGE if is_large else FIRST_CALLS
         self._checked: Callable[..., Any] = self._compiled(checked)
         self.call: Callable[..., Any] = self._checked
         if self._checks.has_first and not is_validation_on():
@@ -112,11 +118,11 @@ class StraightLine:
 
     def _first_calls(self, *inputs: Any) -> Any:
         """Run the code with all output checks; after some calls, the final code replaces it."""
-        self._checked_calls += 1
+        self._checked_calls -= 1
         try:
             return self._checked(*inputs)
         finally:
-            if self._checked_calls == FIRST_CALLS:
+            if self._checked_calls <= 0:  # another thread may have counted meanwhile
                 self._checks.end_first()
                 self.call = self._compiled(self.source)
 

@@ -15,7 +15,11 @@ from graphmill.runtime.checks.validation import VALIDATE_VARIABLE
 from graphmill.runtime.kernels.kernel import kernel, kernels_of
 from graphmill.runtime.kernels.op_kernel import OpKernelConstruction, bind
 from graphmill_plugins.jit.ir.scheduled_body import ScheduledBodies
-from graphmill_plugins.jit.straight.output_checks import FIRST_CALLS
+from graphmill_plugins.jit.straight.output_checks import (
+    FIRST_CALLS,
+    FIRST_CALLS_OF_LARGE,
+    LARGE,
+)
 from graphmill_plugins.jit.straight.straight_line import StraightLine
 
 
@@ -75,6 +79,15 @@ def test_array_namespace_kernel_is_checked_in_first_calls() -> None:
     for _ in range(FIRST_CALLS - 1):
         assert error_of(made, np.float32(1)) is None
     assert error_of(made, np.float32(2)).node == "y"
+    assert error_of(made, np.float32(2)) is None
+
+
+def test_long_code_is_checked_in_more_calls() -> None:
+    nodes = [f"n{index} = Neg({f'n{index - 1}' if index else 'x'})" for index in range(LARGE)]
+    made = code(double_of_two, *nodes, f"y = Neg(n{LARGE - 1})")
+    for _ in range(FIRST_CALLS_OF_LARGE - 1):
+        assert error_of(made, np.float32(1)) is None
+    assert error_of(made, np.float32(2)).node == "n0"
     assert error_of(made, np.float32(2)) is None
 
 
