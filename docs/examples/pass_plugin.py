@@ -9,7 +9,7 @@ def drop_check_numerics(graph, options):
     for node in graph.nodes:
         if node.op != "CheckNumerics":
             continue
-        ((source, output),) = node.inputs
+        ((source, output),) = node.sources
         for edge in list(node.out_edges):
             if edge.is_control:
                 graph.add_control_edge(source, edge.dst)

@@ -192,7 +192,7 @@ class Walk(ShapesOfForward):
                 node=node.name,
                 op_type=node.op,
             )
-        return node.inputs
+        return node.sources
 
     def reached(self, order: Sequence[Item], sources: Iterable[Output]) -> set[Output]:
         """Return the outputs of a level that depend on `sources`, including `sources`."""
@@ -219,7 +219,9 @@ class Walk(ShapesOfForward):
     def _reached_of_loop(self, loop: Loop, around: set[Output]) -> list[Output]:
         """Return the loop's outputs that depend on `around`; set `loop.dependent`."""
         order = self.order(variable.result for variable in loop.variables)
-        inside: set[Output] = {(enter, 0) for enter in loop.invariants if enter.inputs[0] in around}
+        inside: set[Output] = {
+            (enter, 0) for enter in loop.invariants if enter.sources[0] in around
+        }
         inside.update(v.inside for v in loop.variables if v.initial in around)
         while True:
             visited = self.reached(order, inside)

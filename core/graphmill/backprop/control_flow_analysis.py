@@ -45,7 +45,7 @@ class LoopVariable:
     @property
     def initial(self) -> Output:
         """The initial value, outside the loop."""
-        return self.enter.inputs[0]
+        return self.enter.sources[0]
 
     @property
     def inside(self) -> Output:
@@ -55,7 +55,7 @@ class LoopVariable:
     @property
     def result(self) -> Output:
         """The value that the body computes for the next iteration."""
-        return self.following.inputs[0]
+        return self.following.sources[0]
 
 
 @dataclass(slots=True, eq=False)
@@ -80,7 +80,7 @@ class Loop:
     def inputs(self) -> list[Output]:
         """The tensors that it reads from outside."""
         enters = [variable.enter for variable in self.variables] + self.invariants
-        return [enter.inputs[0] for enter in enters]
+        return [enter.sources[0] for enter in enters]
 
     @property
     def outputs(self) -> list[Output]:
@@ -166,7 +166,7 @@ class Structure:
         node, index = output
         around = self._branches_of(node)
         if is_switch(node) and not _is_of_loop(node) and index >= 0:
-            return (*around, (without_forwarding(*node.inputs[1]), index))
+            return (*around, (without_forwarding(*node.sources[1]), index))
         return around
 
     def _branches_of(self, node: Node) -> tuple[Branch, ...]:
@@ -189,13 +189,13 @@ class Structure:
             around = [self.branches((edge.src, edge.src_output)) for edge in sources]
             longest = max(around, key=len, default=())
             if is_merge(current) and not any(map(is_back_edge, current.in_edges)):
-                longest = max((self.branches(i) for i in current.inputs), key=len)[:-1]
+                longest = max((self.branches(i) for i in current.sources), key=len)[:-1]
             self._branches[current] = () if is_control_trigger(current) else longest
         return self._branches[node]
 
 
 def _is_of_loop(switch: Node) -> bool:
-    return is_loop_cond(without_forwarding(*switch.inputs[1])[0])
+    return is_loop_cond(without_forwarding(*switch.sources[1])[0])
 
 
 def is_switch_of_loop(node: Node) -> bool:
@@ -205,7 +205,7 @@ def is_switch_of_loop(node: Node) -> bool:
 
 def is_merge_of_loop(node: Node) -> bool:
     """Return whether a node is the `Merge` of a loop variable."""
-    return is_merge(node) and any(is_next_iteration(src) for src, _ in node.inputs)
+    return is_merge(node) and any(is_next_iteration(src) for src, _ in node.sources)
 
 
 def is_trainable(dtype: DType) -> bool:
@@ -222,7 +222,7 @@ def _merge_of(enter: Node) -> Node | None:
 
 
 def _loop_variable(enter: Node, merge: Node) -> LoopVariable:
-    following = next(src for src, _ in merge.inputs if is_next_iteration(src))
+    following = next(src for src, _ in merge.sources if is_next_iteration(src))
     switch = next(
         (e.dst for e in merge.out_edges if not e.is_control and is_switch_of_loop(e.dst)), None
     )

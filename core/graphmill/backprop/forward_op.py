@@ -31,7 +31,7 @@ class ForwardOp:
 
     def __init__(self, node: Node, walk: Walk) -> None:
         self.node = node
-        self.inputs = [Tensor(src, index) for src, index in node.inputs]
+        self.inputs = [Tensor(src, index) for src, index in node.sources]
         self.outputs = [Tensor(node, index) for index in range(node.num_outputs)]
         self.source = walk.name
         self._walk = walk
@@ -118,7 +118,7 @@ class ShapesOfForward:
 def without_enter(tensor: Tensor) -> Tensor:
     """Return the tensor outside all loops that a loop invariant copies; other tensors unchanged."""
     while is_constant_enter(tensor.op):
-        tensor = Tensor(*tensor.op.inputs[0])
+        tensor = Tensor(*tensor.op.sources[0])
     return tensor
 
 

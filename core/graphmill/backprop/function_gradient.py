@@ -95,7 +95,7 @@ class _Differentiated:
             self._grads: list[Node] = []
             ends: dict[tuple[Node, int], list[Any]] = {}
             for ret in rets:
-                source = ret.inputs[0]
+                source = ret.sources[0]
                 dtype = ret.input_types[0].base_dtype
                 if is_trainable(dtype) and dtype.name != "resource":
                     grad = self._graph.placeholder(dtype, name="grad")

@@ -120,7 +120,7 @@ def _aliases(walk: Walk, end: Output | None, source: Tensor) -> list[Output]:
     for enter in walk.structure.loop(path).invariants if path else ():
         origin = Tensor(enter)
         while is_enter(origin.op) and origin != source:
-            origin = Tensor(*origin.op.inputs[0])
+            origin = Tensor(*origin.op.sources[0])
         if origin == source:
             outputs.append((enter, 0))
     if outputs or not walk.structure.frame_of(key):

@@ -189,7 +189,7 @@ class BackwardContext(WhileContext):
 
 def _source_of(tensor: Tensor) -> Tensor:
     """Return the input of the constant `Enter` that computes a tensor."""
-    return Tensor(*tensor.op.inputs[0])
+    return Tensor(*tensor.op.sources[0])
 
 
 class LoopGradient:
@@ -298,15 +298,15 @@ class LoopGradient:
         sums: list[tuple[Output, Gradient]] = []
         for enter, value in zip(invariants, gradients, strict=True):
             if isinstance(value, IndexedSlices):
-                sums.append((enter.inputs[0], self._all_rows(context, enter, value)))
+                sums.append((enter.sources[0], self._all_rows(context, enter, value)))
             elif value is not None:
-                sums.append((enter.inputs[0], self._sum(context, enter, value)))
+                sums.append((enter.sources[0], self._sum(context, enter, value)))
         return sums
 
     def _sum(self, context: BackwardContext, enter: Any, value: Tensor) -> Tensor:
         flow = self._graph.control_flow
         with flow.entered(context.outer):
-            zeros = self._walk.zeros(Tensor(*enter.inputs[0]), value.dtype.base_dtype)
+            zeros = self._walk.zeros(Tensor(*enter.sources[0]), value.dtype.base_dtype)
         total = context.variable(zeros)
         with flow.entered(context):
             following = math.add_n([total.inside, value])
@@ -319,7 +319,7 @@ class LoopGradient:
         """Collect the rows of each iteration in lists, and concatenate them after the loop."""
         flow, graph = self._graph.control_flow, self._graph
         with flow.entered(context.outer):
-            shape = self._walk.shape(Tensor(*enter.inputs[0]))
+            shape = self._walk.shape(Tensor(*enter.sources[0]))
             inner = shape[1:]
             none = array.concat_v2([graph.constant([0]), inner], 0)
         joined = []

@@ -59,7 +59,7 @@ class _WhileGradient:
         )
         rets = sorted(filter(is_result, body.graph), key=lambda node: node.attrs["index"])
         self._is_invariant = [
-            is_argument(source := ret.inputs[0][0]) and source.attrs["index"] == index
+            is_argument(source := ret.sources[0][0]) and source.attrs["index"] == index
             for index, ret in enumerate(rets)
         ]
 

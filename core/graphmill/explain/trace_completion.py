@@ -170,4 +170,4 @@ def _body_def(name: str, graph: Graph) -> proto.FunctionDef:
     others = [node for node in graph.nodes if not (is_argument(node) or is_result(node))]
     for nodes in (args, results):
         nodes.sort(key=lambda node: int(node.attrs["index"]))
-    return function_def(name, graph, args, [node.inputs[0] for node in results], others)
+    return function_def(name, graph, args, [node.sources[0] for node in results], others)

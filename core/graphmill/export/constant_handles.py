@@ -130,7 +130,7 @@ class ConstantHandles:
         rets = sorted(filter(is_result, nodes), key=lambda node: node.attrs["index"])
         also = [*body.control_rets, *(node for node in nodes if node.op_def.is_stateful)]
         also = [node for node in also if node in set(nodes) and not is_argument_or_result(node)]
-        message = function_def(name, body.graph, args, [node.inputs[0] for node in rets], also)
+        message = function_def(name, body.graph, args, [node.sources[0] for node in rets], also)
         original: proto.FunctionDef = library.get(function.name)
         for key, value in original.attr.items():
             if key not in _OF_HANDLES:
@@ -233,14 +233,14 @@ class _GraphRewrite:
 
     def _read(self, node: Node, form: FrozenRead) -> None:
         self.changed = True
-        inputs = list(node.inputs) if form.takes_inputs else []
+        inputs = list(node.sources) if form.takes_inputs else []
         for index, value in enumerate(form.constants):
             op_def = self._owner.ops.get("Const")
             attrs = {"dtype": as_dtype(value.dtype), "value": TensorAttr(value)}
             name = free_name(self._graph, f"{node.name}/constant_{index}")
             # After the first input, so that it is in the same iteration of a loop.
             inputs.append((self._graph.add_node(name, op_def, (), [inputs[0][0]], attrs), 0))
-        waits = [] if form.takes_inputs else [node.inputs[0][0]]
+        waits = [] if form.takes_inputs else [node.sources[0][0]]
         new = self._owner.new_node(self._graph, node, form.op, form.attrs, inputs)
         self._graph.add_control_edges(waits, new)
 
@@ -250,7 +250,7 @@ class _GraphRewrite:
         if handle.dtype is not None:
             attrs = {**node.attrs, **_type_attrs(node, handles)}
             if op != node.op:
-                node = self._owner.new_node(self._graph, node, op, attrs, list(node.inputs))
+                node = self._owner.new_node(self._graph, node, op, attrs, list(node.sources))
             else:
                 self._set_attrs(node, attrs)
             self.changed = True
@@ -325,7 +325,7 @@ class _GraphRewrite:
         control = [src for src in node.control_inputs if src is not self._graph.source]
         name = free_name(self._graph, f"{node.name}/frozen")
         attrs = op_def.with_defaults(function.attrs)
-        new = self._graph.add_node(name, op_def, node.inputs, control, attrs, node.device)
+        new = self._graph.add_node(name, op_def, node.sources, control, attrs, node.device)
         self._graph.replace_node(node, new)
         return new
 

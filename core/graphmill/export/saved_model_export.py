@@ -146,7 +146,7 @@ def _signature(exported: ExportGraph, graph: Graph, copies: Mapping[Node, Node])
         port.name.removesuffix(":0"): Tensor(placeholders[index], 0)
         for index, port in enumerate(exported.inputs)
     }
-    results = {node.attrs["index"]: node.inputs[0] for node in nodes if is_result(node)}
+    results = {node.attrs["index"]: node.sources[0] for node in nodes if is_result(node)}
     outputs: dict[str, Tensor] = {}
     for index, name in enumerate(exported.outputs):
         node, output = results[index]

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from graphmill.dtypes import DType
     from graphmill.graph.node import Types
     from graphmill.ops.definition.op_def import OpDef
+    from graphmill.ops.inference.tensor_shape import TensorShape
 
 SOURCE_NAME = "_SOURCE"
 SINK_NAME = "_SINK"
@@ -124,6 +125,12 @@ class Graph:
             if not separator:
                 return None
         return self._by_name[name]
+
+    def shapes_of(self, node: Node) -> tuple[TensorShape, ...]:
+        """Return the static shapes of outputs; unknown ones, as only `ShapedGraph` infers them."""
+        from graphmill.ops.inference.tensor_shape import UNKNOWN_SHAPE  # no step needs it
+
+        return (UNKNOWN_SHAPE,) * len(node.output_types)
 
     def location_of(self, name: str) -> str | None:
         """Return the source location that made a node; None, as only `builder.Graph` records it."""

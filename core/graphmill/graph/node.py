@@ -19,9 +19,11 @@ from graphmill.graph.default_session import session_for
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from graphmill import proto
     from graphmill.dtypes import DType
     from graphmill.graph.default_session import SessionLike
     from graphmill.graph.graph import Graph
+    from graphmill.graph.tensor import Tensor
     from graphmill.ops.definition.op_def import OpDef
 
     Types: TypeAlias = tuple[tuple[DType, ...], tuple[DType, ...]]  # of inputs and of outputs
@@ -130,9 +132,34 @@ class Node:
         return self.op_def.name
 
     @property
-    def inputs(self) -> list[tuple[Node, int]]:
-        """The (node, output index) pairs that the inputs read."""
+    def sources(self) -> list[tuple[Node, int]]:
+        """The (node, output index) pairs that the inputs read; passes and exporters use these."""
         return [(edge.src, edge.src_output) for edge in self.in_edges]
+
+    @property
+    def inputs(self) -> tuple[Tensor, ...]:
+        """The tensors that it reads, as in `tf.Operation`; `sources` are the pairs of these."""
+        from graphmill.graph.tensor import InputTensor  # that module imports this one
+
+        return tuple(InputTensor(edge.src, edge.src_output) for edge in self.in_edges)
+
+    @property
+    def outputs(self) -> list[Tensor]:
+        """Its output tensors."""
+        from graphmill.graph.tensor import Tensor
+
+        return [Tensor(self, index) for index in range(len(self.output_types))]
+
+    def values(self) -> tuple[Tensor, ...]:
+        """Return its output tensors, as `tf.Operation` does."""
+        return tuple(self.outputs)
+
+    @property
+    def node_def(self) -> proto.NodeDef:
+        """The node as a message."""
+        from graphmill.graph.formats.import_export import node_to_node_def
+
+        return node_to_node_def(self)
 
     @property
     def control_inputs(self) -> list[Node]:

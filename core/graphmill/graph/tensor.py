@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from graphmill import dtypes
+from graphmill.deprecations import warn_renamed
 from graphmill.errors import InvalidArgumentError, OpError
 from graphmill.graph.default_session import session_for
 from graphmill.graph.node import output_name
@@ -16,7 +17,7 @@ from graphmill.ops import math
 from graphmill.ops.inputs.default_graph import SymbolicTensor
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     import numpy as np
 
@@ -259,6 +260,16 @@ class Tensor(SymbolicTensor):
             real = dtypes.float32 if dtype is dtypes.complex64 else dtypes.float64
             return math.complex_abs(self, Tout=real, name="Abs")
         return math.abs(self)
+
+
+class InputTensor(Tensor):
+    """An input of a node; for one version it can still be unpacked to its node and output index."""
+
+    __slots__ = ()
+
+    def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
+        warn_renamed("Node.inputs, as pairs of node and output index,", "Node.sources")
+        return iter((self.op, self.value_index))
 
 
 _OPERATORS: Final = {

@@ -132,7 +132,7 @@ def _half_form(graph: Graph, node: Node, options: PassOptions) -> Node:
     form = graph.add_node(
         free_name_in(graph, node.name, "half"),
         op_def,
-        node.inputs,
+        node.sources,
         [edge.src for edge in node.control_in_edges if edge.src is not graph.source],
         op_def.with_defaults(fixed | attrs),
         node.device,

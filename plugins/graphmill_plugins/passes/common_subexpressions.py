@@ -37,7 +37,7 @@ def merge(graph: Graph, options: PassOptions) -> None:
         # The kernel, which equal nodes share, is looked up only if there is a duplicate.
         if original is node or not is_pure(original, options):
             continue
-        if node.inputs != original.inputs and is_overridden(node, options):
+        if node.sources != original.sources and is_overridden(node, options):
             continue  # its op is commutative, but its kernel may not be
         for output in range(node.num_outputs):
             graph.redirect(node, output, original, output)

@@ -23,7 +23,7 @@ def strip(graph: Graph, options: PassOptions) -> None:
 
 
 def _replacement(graph: Graph, node: Node, options: PassOptions) -> Node:
-    passed = list(node.inputs[: len(node.output_types)])
+    passed = list(node.sources[: len(node.output_types)])
     attrs = {"T": node.output_types[0].base_dtype} if passed else {}
     edges = (*node.control_in_edges, *node.in_edges[len(passed) :])
     replacement = graph.add_node(

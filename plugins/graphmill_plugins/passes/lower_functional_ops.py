@@ -107,7 +107,7 @@ class _Call:
         self.graph = graph
         self.node = node
         self.options = options
-        self.inputs: list[Value] = node.inputs
+        self.inputs: list[Value] = node.sources
         self.control = [e.src for e in node.control_in_edges if e.src is not graph.source]
         self.bodies = [self._body(one.function) for one in calls_of(node)]
 

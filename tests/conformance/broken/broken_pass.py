@@ -21,7 +21,7 @@ def of(graph, *ops):
 def copy(graph, node):
     """Add a copy of a node."""
     attrs = dict(node.attrs)
-    made = graph.add_node(f"{node.name}/copy", node.op_def, node.inputs, attrs=attrs)
+    made = graph.add_node(f"{node.name}/copy", node.op_def, node.sources, attrs=attrs)
     made.assigned_device = node.assigned_device
     return made
 
@@ -37,7 +37,7 @@ def sound(graph, options):
 
 def swaps_inputs(graph, options):
     for node in of(graph, "FloorMod"):
-        (a, x), (b, y) = node.inputs
+        (a, x), (b, y) = node.sources
         graph.replace_input(node, 0, b, y)
         graph.replace_input(node, 1, a, x)
 
@@ -45,7 +45,7 @@ def swaps_inputs(graph, options):
 def changes_ops(graph, options):
     for node in of(graph, "Mul"):
         made = graph.add_node(
-            f"{node.name}/sum", options.host.ops.get("AddV2"), node.inputs, attrs=dict(node.attrs)
+            f"{node.name}/sum", options.host.ops.get("AddV2"), node.sources, attrs=dict(node.attrs)
         )
         made.assigned_device = node.assigned_device
         replace(graph, node, made)
@@ -53,7 +53,7 @@ def changes_ops(graph, options):
 
 def removes_needed_nodes(graph, options):
     for node in of(graph, "Neg", "Abs", "Square", "Tanh", "Relu", "Exp"):
-        replace(graph, node, *node.inputs[0])
+        replace(graph, node, *node.sources[0])
 
 
 def changes_constants(graph, options):
@@ -66,7 +66,7 @@ def changes_constants(graph, options):
 def adds_loop_iteration(graph, options):
     for node in of(graph, "Less"):
         made = graph.add_node(
-            f"{node.name}/or", options.host.ops.get("LessEqual"), node.inputs, attrs=node.attrs
+            f"{node.name}/or", options.host.ops.get("LessEqual"), node.sources, attrs=node.attrs
         )
         made.assigned_device = node.assigned_device
         replace(graph, node, made)
@@ -91,14 +91,14 @@ def duplicates_effects(graph, options):
 
 def removes_effects(graph, options):
     for node in of(graph, "Probe>Count"):
-        replace(graph, node, *node.inputs[0])
+        replace(graph, node, *node.sources[0])
 
 
 class RunsUnneededNodes:
     def __call__(self, graph, options):
         for node in of(graph, "Mul"):
             made = graph.add_node(
-                "unneeded", options.host.ops.get("Probe>Count"), [node.inputs[0]], attrs={}
+                "unneeded", options.host.ops.get("Probe>Count"), [node.sources[0]], attrs={}
             )
             made.assigned_device = node.assigned_device
             graph.add_control_edge(made, node)

@@ -95,7 +95,7 @@ def to_relu6(graph: Graph, options: PassOptions) -> None:
     """Replace each `Relu` by a `Relu6`."""
     op_def = options.host.ops.get("Relu6")
     for node in [node for node in graph.nodes if node.op == "Relu"]:
-        made = graph.add_node(f"{node.name}/six", op_def, node.inputs, attrs=dict(node.attrs))
+        made = graph.add_node(f"{node.name}/six", op_def, node.sources, attrs=dict(node.attrs))
         made.assigned_device = node.assigned_device
         graph.redirect(node, 0, made, 0)
         graph.withdraw([node])

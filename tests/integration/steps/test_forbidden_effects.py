@@ -123,4 +123,4 @@ def test_loaded_model_may_read_only_its_own_variables() -> None:
         graph = model.session.graph
         restore = next(node for node in graph.nodes if node.op == "RestoreV2")
         with pytest.raises(errors.PermissionDeniedError, match="may read files"):
-            model.session.run(f"{restore.name}:0", {restore.inputs[0][0].name: "elsewhere"})
+            model.session.run(f"{restore.name}:0", {restore.sources[0][0].name: "elsewhere"})

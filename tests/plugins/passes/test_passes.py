@@ -256,7 +256,7 @@ def test_p4_bisect_names_the_pass_that_changes_a_result(host) -> None:
     def lie(graph, options):
         for node in graph.nodes:
             if node.op == "AddV2":
-                left, right = node.inputs
+                left, right = node.sources
                 graph.replace_input(node, 1, *left)
                 assert right
 

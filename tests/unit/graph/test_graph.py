@@ -164,7 +164,7 @@ def test_an_input_can_be_made_to_read_another_output(graph: Graph) -> None:
     x, z = placeholder(graph, "x"), placeholder(graph, "z")
     y = neg(graph, "y", x)
     graph.replace_input(y, 0, z, 0)
-    assert y.inputs == [(z, 0)]
+    assert y.sources == [(z, 0)]
     assert x.out_edges == []
     assert [edge.dst for edge in z.out_edges] == [y]
 
@@ -177,7 +177,7 @@ def test_an_input_cannot_be_made_to_read_another_type(graph: Graph) -> None:
         graph.replace_input(y, 0, z, 0)
     with pytest.raises(errors.InvalidArgumentError, match="output 3 of node 'x'"):
         graph.replace_input(y, 0, x, 3)
-    assert y.inputs == [(x, 0)]
+    assert y.sources == [(x, 0)]
 
 
 def test_an_attr_can_be_changed_and_types_follow(graph: Graph) -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from graphmill import dtypes, errors
 from graphmill.graph.graph import Graph
 from graphmill.graph.node import CONTROL_SLOT, parse_tensor_name, tensor_name
+from graphmill.graph.tensor import Tensor
 from graphmill.ops.definition.op_registry import OpRegistry
 
 OPS = OpRegistry()
@@ -65,11 +66,30 @@ def test_node_lists_inputs_and_control_inputs() -> None:
     """A node lists its inputs and its control inputs (clause G1)."""
     graph = chain()
     x, y = graph.nodes
-    assert y.inputs == [(x, 0)]
+    assert y.sources == [(x, 0)]
     assert y.control_inputs == [x]
     assert (y.op, y.type, y.num_outputs) == ("Neg", "Neg", 1)
     assert y.input_types == y.output_types == (dtypes.float32,)
     assert repr(y) == "<Node 'y' op=Neg>"
+
+
+def test_node_has_input_and_output_tensors_as_in_tensorflow() -> None:
+    _, y = chain().nodes
+    (read,) = y.inputs
+    assert (read.name, read.dtype) == ("x:0", dtypes.float32)
+    assert repr(read) == "<Tensor 'x:0' shape=<unknown> dtype=float32>"
+    assert y.outputs == list(y.values()) == [Tensor(y)]
+    assert Tensor(y) not in y.inputs
+    assert y.node_def.input == ["x", "^x"]
+
+
+def test_input_is_unpacked_as_a_pair_with_a_warning() -> None:
+    x, y = chain().nodes
+    with pytest.warns(DeprecationWarning, match=r"Node\.sources"):
+        ((node, output),) = y.inputs
+    assert (node, output) == (x, 0)
+    with pytest.raises(TypeError, match="iterated over"):
+        iter(y.outputs[0])
 
 
 def test_edge_has_both_ends_and_tensor_name() -> None:

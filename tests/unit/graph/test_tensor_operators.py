@@ -44,8 +44,8 @@ def test_arithmetic_adds_nodes(
     for position, other in enumerate(others[:3] if op == "BatchMatMulV2" else others):
         left, right = use(x, other), use(other, x)
         assert (left.op.op, right.op.op) == (op, op)
-        assert left.op.inputs[0] == (x.op, 0)
-        assert right.op.inputs[1] == (x.op, 0)
+        assert left.op.sources[0] == (x.op, 0)
+        assert right.op.sources[1] == (x.op, 0)
         assert left.op.name.startswith(name)
         if position == 0:
             assert left.op.name == name
@@ -79,7 +79,7 @@ def test_an_array_compared_with_a_tensor(graph: Graph, use: Callable[..., Tensor
     x = graph.placeholder("float32")
     compared = use(np.ones(2, np.float32), x)
     assert compared.op.op == op
-    assert compared.op.inputs[0] == (x.op, 0)
+    assert compared.op.sources[0] == (x.op, 0)
 
 
 def test_an_array_equals_no_tensor(graph: Graph) -> None:
@@ -182,7 +182,7 @@ def spec(tensor: Tensor) -> tuple[Any, ...]:
     node = tensor.op
     vectors = [
         src.attrs["value"].numpy().tolist() if src.op == "Const" else src.op
-        for src, _ in node.inputs[1:]
+        for src, _ in node.sources[1:]
     ]
     masks = ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
     return (*vectors, *(node.attrs[mask] for mask in masks))

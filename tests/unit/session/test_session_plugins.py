@@ -164,7 +164,7 @@ def test_p4_plugin_pass_changes_the_run_but_not_the_session_graph() -> None:
                     new = graph.add_node(
                         "abs",
                         options.host.ops.get("Abs"),
-                        node.inputs,
+                        node.sources,
                         attrs={"T": node.attrs["T"]},
                     )
                     new.assigned_device = node.assigned_device

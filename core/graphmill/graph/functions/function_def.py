@@ -46,7 +46,7 @@ def function_def(
         message = function.node_def.add()
         message.CopyFrom(node_to_node_def(node))
         del message.input[:]
-        message.input.extend(_spelled(source, arg_names) for source in node.inputs)
+        message.input.extend(_spelled(source, arg_names) for source in node.sources)
         message.input.extend(f"^{src.name}" for src in node.control_inputs if src in needed)
         function.signature.is_stateful |= node.op_def.is_stateful
     for index, source in enumerate(results):

@@ -65,7 +65,7 @@ class _Inliner:
         self.body = body
         self.options = options
         self.ops = options.host.ops
-        self.args: list[tuple[Node, int]] = call.inputs
+        self.args: list[tuple[Node, int]] = call.sources
         self.before: Node | None = None
 
     def inline(self, request: Callable[[Node], str], *, keeps_name: bool) -> list[Node]:

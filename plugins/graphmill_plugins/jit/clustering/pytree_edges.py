@@ -54,17 +54,17 @@ class PytreeEdges:
         if self._declares(node):
             return True
         if node.op_def.traits.forwards and node.in_edges:
-            return self._is_returned(*node.inputs[min(output, len(node.inputs) - 1)], seen)
+            return self._is_returned(*node.sources[min(output, len(node.sources) - 1)], seen)
         for called in calls_of(node):
             if called.kind in _LOOP:
                 position = called.call.first_input + output
-                if self._is_returned(*node.inputs[position], seen):
+                if self._is_returned(*node.sources[position], seen):
                     return True
             key = called.function.name, output
             body = None if key in seen else self._body(node, called)
             for result in body.graph.nodes if body is not None else ():
                 is_it = is_result(result) and result.attrs["index"] == output
-                if is_it and self._is_returned(*result.inputs[0], seen | {key}):
+                if is_it and self._is_returned(*result.sources[0], seen | {key}):
                     return True
         return False
 

@@ -33,7 +33,7 @@ def check_removable(nodes: Iterable[Node], keep: Collection[Node]) -> None:
 def _why_kept(node: Node) -> str:
     if not is_result(node):
         return f"{node.name} must stay in the outer graph"
-    source, index = node.inputs[0]
+    source, index = node.sources[0]
     return f"the output {source.name}:{index} is inside, so it may have no value"
 
 

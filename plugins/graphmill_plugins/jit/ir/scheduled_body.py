@@ -54,7 +54,7 @@ def schedule_body(body: FunctionBody, call: FuncAttr | None = None) -> Scheduled
         if is_argument(node):
             args[node.attrs["index"]] = node
         elif is_result(node):
-            results[node.attrs["index"]] = node.inputs[0]
+            results[node.attrs["index"]] = node.sources[0]
         else:
             nodes.append(node)
     ordered = tuple(results[index] for index in range(len(results)))

@@ -88,7 +88,7 @@ def test_defaults_are_filled_in() -> None:
 def test_edges_may_point_forwards() -> None:
     """A node may read nodes that follow it in the GraphDef (clause G1)."""
     graph = graph_from_graph_def(graph_def(identity("y", "x"), X), OPS)
-    assert graph.node("y").inputs == [(graph.node("x"), 0)]
+    assert graph.node("y").sources == [(graph.node("x"), 0)]
 
 
 def test_the_assigned_device_is_written_where_there_is_one() -> None:
@@ -242,7 +242,7 @@ def test_names_that_tensorflow_takes(name: str) -> None:
 def test_extension_may_read_old_nodes_but_not_redefine_them(graph: Graph) -> None:
     """An extension may read existing nodes, but not define them again (clause S3)."""
     extend_graph(graph, graph_def(identity("y", "old")), OPS)
-    assert graph.node("y").inputs == [(graph.node("old"), 0)]
+    assert graph.node("y").sources == [(graph.node("old"), 0)]
     with pytest.raises(errors.InvalidArgumentError, match="'y' is not unique"):
         extend_graph(graph, graph_def(identity("y", "old")), OPS)
 

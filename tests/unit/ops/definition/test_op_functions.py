@@ -37,14 +37,14 @@ def value(tensor: Any) -> Any:
 
 
 def source(node: Node, position: int) -> Tensor:
-    return Tensor(*node.inputs[position])
+    return Tensor(*node.sources[position])
 
 
 def test_tensors_become_inputs_of_a_node(graph: Graph) -> None:
     x = graph.placeholder("float32", name="x")
     y = gm_ops.math.add_v2(x, y=x, name="sum")
     assert (y.name, y.dtype, y.op.op) == ("sum:0", dtypes.float32, "AddV2")
-    assert y.op.inputs == [(x.op, 0), (x.op, 0)]
+    assert y.op.sources == [(x.op, 0), (x.op, 0)]
 
 
 def test_attrs_by_keyword_and_defaults(graph: Graph) -> None:
@@ -117,9 +117,9 @@ def test_lists_that_hold_tensors_are_packed(graph: Graph) -> None:
     y = gm_ops.array.reshape([1, 2], [x, -1])
     packed = source(y.op, 1).op
     assert (packed.op, packed.name) == ("Pack", "Reshape/shape")
-    assert packed.inputs[0] == (x.op, 0)
+    assert packed.sources[0] == (x.op, 0)
     nested = gm_ops.array.identity([[x, 1], [2, 3]])
-    assert [t.op for t, _ in source(nested.op, 0).op.inputs] == ["Pack", "Const"]
+    assert [t.op for t, _ in source(nested.op, 0).op.sources] == ["Pack", "Const"]
 
 
 def test_strings_keep_every_byte(graph: Graph) -> None:

@@ -79,10 +79,10 @@ class BodyConverter:
                 continue
             # What a loop that is no function passes back is still without a name; its Merge is
             # refused.
-            inputs = [names.get(source, "") for source in node.inputs]
+            inputs = [names.get(source, "") for source in node.sources]
             outputs = self._node(node, inputs, shapes_of)
             names.update({(node, index): name for index, name in enumerate(outputs)})
-        sources = [node.inputs[0] for node in results]
+        sources = [node.sources[0] for node in results]
         found = [shapes_of(node)[output] for node, output in sources]
         return [names[source] for source in sources], found
 
@@ -98,7 +98,7 @@ class BodyConverter:
     def _converted(
         self, node: Node, inputs: list[str], shapes_of: Callable[[Node], tuple[Shape, ...]]
     ) -> Sequence[str]:
-        input_shapes = [shapes_of(src)[output] for src, output in node.inputs]
+        input_shapes = [shapes_of(src)[output] for src, output in node.sources]
         output_shapes = shapes_of(node)
         convert: Any = self._find(node.op)
         if convert is not None:
@@ -254,7 +254,7 @@ def _carried(body: FunctionBody) -> list[int]:
     carried = []
     for node in body.graph.nodes:
         if is_result(node):
-            source, _ = without_forwarding(*node.inputs[0])
+            source, _ = without_forwarding(*node.sources[0])
             index = node.attrs["index"]
             if not (is_argument(source) and source.attrs["index"] == index):
                 carried.append(index)

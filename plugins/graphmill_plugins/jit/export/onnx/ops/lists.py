@@ -97,10 +97,10 @@ def _fills_all(node: Node) -> bool:
     """Return whether a node writes rows 0, 1, … in order."""
     if node.op != "TensorArrayScatterV3":
         return False
-    source = node.inputs[1][0]
+    source = node.sources[1][0]
     if source.op != "Range":
         return False
-    start, delta = (source.inputs[index][0].attrs.get("value") for index in (0, 2))
+    start, delta = (source.sources[index][0].attrs.get("value") for index in (0, 2))
     return start is not None and delta is not None and start.numpy() == 0 and delta.numpy() == 1
 
 
