@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import functools
 import importlib
+import inspect
 import sys
 import warnings
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+from graphmill.errors import InvalidValueError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -180,6 +183,55 @@ def renamed_arguments(**new_names: str) -> Callable[[Callable[P, R]], Callable[P
         return call
 
     return decorate
+
+
+def deprecated_aliases(**names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Accept argument names that TensorFlow deprecated but still takes, with a warning.
+
+    They stay, unlike those of `renamed_arguments`. As in TensorFlow, None is no value.
+
+    Args:
+        names: the present name of each argument, by the deprecated one.
+    """
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        @functools.wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            if kwargs and not names.keys().isdisjoint(kwargs):
+                _rename(kwargs, names, function, args)
+            return function(*args, **kwargs)
+
+        call.deprecated_aliases = names  # type: ignore[attr-defined]
+        return call
+
+    return decorate
+
+
+def _rename(
+    kwargs: dict[str, Any],
+    names: dict[str, str],
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+) -> None:
+    """Replace deprecated names of keyword arguments by the present ones."""
+    positions = list(inspect.signature(function).parameters)
+    for old in names.keys() & kwargs.keys():
+        new, value = names[old], kwargs.pop(old)
+        if value is None:
+            continue
+        position = positions.index(new)
+        given = args[position] if position < len(args) else kwargs.get(new)
+        if given is not None:
+            raise InvalidValueError(f"Cannot specify both {old!r} and {new!r}.")
+        if position < len(args):
+            raise TypeError(f"{function.__qualname__}() got {old!r} and None for {new!r}")
+        kwargs[new] = value
+        warnings.warn(
+            f"the argument {old!r} of {function.__qualname__} is deprecated, as in TensorFlow; "
+            f"use {new!r}",
+            DeprecationWarning,
+            stacklevel=3,
+        )
 
 
 def renamed_name(module: str, name: str) -> Any:

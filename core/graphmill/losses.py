@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from graphmill import functions
+from graphmill.deprecations import deprecated_aliases
 from graphmill.errors import InvalidArgumentError
 from graphmill.functions import cast, convert_to_tensor, reduce_sum
 from graphmill.functions._inputs import scope as name_scope
@@ -221,6 +222,7 @@ def hinge_loss(
         return compute_weighted_loss(losses, weights, None, loss_collection, reduction)
 
 
+@deprecated_aliases(dim="axis")
 def cosine_distance(
     labels: TensorLike,
     predictions: TensorLike,

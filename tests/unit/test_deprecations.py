@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import graphmill
-from graphmill import dtypes, train
+from graphmill import dtypes, functions, train
 from graphmill.deprecations import (
     RENAMED_MODULES,
     RENAMED_NAMES,
     RENAMED_PASSES,
+    deprecated_aliases,
     install_module_aliases,
     names_pass,
     renamed_arguments,
@@ -194,6 +195,40 @@ def test_renamed_argument_is_accepted_by_its_old_name() -> None:
     with pytest.raises(TypeError, match="both 'var' and its old name 'variable'"):
         twice(var=3, **old)
     assert list(inspect.signature(twice).parameters) == ["var", "factor"]
+
+
+@deprecated_aliases(dim="axis")
+def along(value: int, axis: int | None = None) -> tuple[int, int | None]:
+    """Return the arguments."""
+    return value, axis
+
+
+def test_deprecated_alias_is_accepted_with_a_warning() -> None:
+    call: Any = along
+    with pytest.warns(DeprecationWarning, match="'dim' of along is deprecated, as in TensorFlow"):
+        assert call(1, dim=3) == (1, 3)
+    assert call(1, dim=None, axis=2) == (1, 2)
+    with pytest.raises(ValueError, match="Cannot specify both 'dim' and 'axis'"):
+        call(1, 0, dim=3)
+    with pytest.raises(TypeError, match="None for 'axis'"):
+        call(1, None, dim=3)
+    assert list(inspect.signature(along).parameters) == ["value", "axis"]
+
+
+def test_functions_accept_the_deprecated_names_of_tensorflow() -> None:
+    names: Any = functions
+    with graphmill.Graph().as_default() as graph:
+        x = graph.placeholder("float32", [2, 1, 3])
+        with pytest.warns(DeprecationWarning, match="deprecated, as in TensorFlow"):
+            results = [
+                names.reduce_sum(x, reduction_indices=[0], keep_dims=True),
+                names.argmax(x, dimension=2),
+                names.expand_dims(x, dim=0),
+                names.squeeze(x, squeeze_dims=[1]),
+                names.moments(x, [0], keep_dims=True)[0],
+            ]
+    shapes = [(1, 1, 3), (2, 1), (1, 2, 1, 3), (2, 3), (1, 1, 3)]
+    assert [result.shape for result in results] == shapes
 
 
 @pytest.mark.parametrize(

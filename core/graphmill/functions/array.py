@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from graphmill.dtypes import as_dtype
+from graphmill.deprecations import deprecated_aliases, warn_renamed
+from graphmill.dtypes import DType, as_dtype
 from graphmill.errors import InvalidArgumentError
 from graphmill.functions._inputs import scope, shape_input
 from graphmill.functions.building import convert_to_tensor
@@ -51,6 +52,7 @@ def transpose(
         return op(a, math.range(count - 1, graph.constant(-1), graph.constant(-1)), name=prefix)
 
 
+@deprecated_aliases(dim="axis")
 def expand_dims(
     input: TensorLike,  # noqa: A002 - TensorFlow's name
     axis: TensorLike,
@@ -60,6 +62,7 @@ def expand_dims(
     return array.expand_dims(input, axis, name=name)
 
 
+@deprecated_aliases(squeeze_dims="axis")
 def squeeze(
     input: TensorLike,  # noqa: A002 - TensorFlow's name
     axis: int | Sequence[int] | None = None,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from graphmill.deprecations import deprecated_aliases
 from graphmill.dtypes import as_dtype
 from graphmill.errors import InvalidArgumentError
 from graphmill.functions._inputs import scope, shape_input
@@ -87,6 +88,7 @@ def range(  # noqa: A001 - TensorFlow's name
         return math.range(start, limit, delta, name=prefix)
 
 
+@deprecated_aliases(keep_dims="keepdims", reduction_indices="axis")
 def reduce_sum(
     input_tensor: TensorLike,
     axis: Axes = None,
@@ -104,6 +106,7 @@ def reduce_sum(
     return _reduce(math.sum, input_tensor, axis, keepdims, name, "Sum")
 
 
+@deprecated_aliases(keep_dims="keepdims", reduction_indices="axis")
 def reduce_mean(
     input_tensor: TensorLike,
     axis: Axes = None,
@@ -114,6 +117,7 @@ def reduce_mean(
     return _reduce(math.mean, input_tensor, axis, keepdims, name, "Mean")
 
 
+@deprecated_aliases(keep_dims="keepdims", reduction_indices="axis")
 def reduce_max(
     input_tensor: TensorLike,
     axis: Axes = None,
@@ -124,6 +128,7 @@ def reduce_max(
     return _reduce(math.max, input_tensor, axis, keepdims, name, "Max")
 
 
+@deprecated_aliases(keep_dims="keepdims", reduction_indices="axis")
 def reduce_min(
     input_tensor: TensorLike,
     axis: Axes = None,
@@ -134,6 +139,7 @@ def reduce_min(
     return _reduce(math.min, input_tensor, axis, keepdims, name, "Min")
 
 
+@deprecated_aliases(keep_dims="keepdims", reduction_indices="axis")
 def reduce_prod(
     input_tensor: TensorLike,
     axis: Axes = None,
@@ -144,6 +150,7 @@ def reduce_prod(
     return _reduce(math.prod, input_tensor, axis, keepdims, name, "Prod")
 
 
+@deprecated_aliases(keep_dims="keepdims", reduction_indices="axis")
 def reduce_all(
     input_tensor: TensorLike,
     axis: Axes = None,
@@ -154,6 +161,7 @@ def reduce_all(
     return _reduce(math.all, input_tensor, axis, keepdims, name, "All")
 
 
+@deprecated_aliases(keep_dims="keepdims", reduction_indices="axis")
 def reduce_any(
     input_tensor: TensorLike,
     axis: Axes = None,
@@ -164,6 +172,7 @@ def reduce_any(
     return _reduce(math.any, input_tensor, axis, keepdims, name, "Any")
 
 
+@deprecated_aliases(keep_dims="keepdims", reduction_indices="axis")
 def reduce_logsumexp(
     input_tensor: TensorLike,
     axis: Axes = None,
@@ -181,6 +190,7 @@ def reduce_logsumexp(
         return math.add_v2(logs, shift, name=prefix)
 
 
+@deprecated_aliases(dimension="axis")
 def argmax(
     input: TensorLike,  # noqa: A002 - TensorFlow's name
     axis: int | TensorLike | None = None,
@@ -191,6 +201,7 @@ def argmax(
     return math.arg_max(input, 0 if axis is None else axis, output_type=output_type, name=name)
 
 
+@deprecated_aliases(dimension="axis")
 def argmin(
     input: TensorLike,  # noqa: A002 - TensorFlow's name
     axis: int | TensorLike | None = None,
@@ -220,6 +231,7 @@ def cumsum(
     return math.cumsum(x, axis, exclusive=exclusive, reverse=reverse, name=name)
 
 
+@deprecated_aliases(keep_dims="keepdims", reduction_indices="axis")
 def count_nonzero(
     input_tensor: TensorLike,
     axis: Axes = None,
@@ -271,6 +283,7 @@ def tensordot(
         return array.reshape(math.mat_mul(rows, columns), kept)
 
 
+@deprecated_aliases(keep_dims="keepdims")
 def norm(
     tensor: TensorLike,
     ord: str | float = "euclidean",  # noqa: A002 - TensorFlow's name

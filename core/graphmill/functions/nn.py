@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from graphmill.deprecations import deprecated_aliases
 from graphmill.errors import InvalidArgumentError
 from graphmill.functions._inputs import scope
 from graphmill.functions.array import concat, shape, squeeze, transpose
@@ -25,11 +26,13 @@ if TYPE_CHECKING:
     Sizes = int | Sequence[int]
 
 
+@deprecated_aliases(dim="axis")
 def softmax(logits: TensorLike, axis: int | None = None, name: str | None = None) -> Tensor:
     """Return `exp(logits) / sum(exp(logits))` along an axis, by default the last one."""
     return _along_last_axis(nn.softmax, logits, -1 if axis is None else axis, name, "Softmax")
 
 
+@deprecated_aliases(dim="axis")
 def log_softmax(logits: TensorLike, axis: int | None = None, name: str | None = None) -> Tensor:
     """Return the logarithm of the softmax along an axis, by default the last one."""
     return _along_last_axis(
@@ -37,6 +40,7 @@ def log_softmax(logits: TensorLike, axis: int | None = None, name: str | None = 
     )
 
 
+@deprecated_aliases(dim="axis")
 def softmax_cross_entropy_with_logits(
     *, labels: TensorLike, logits: TensorLike, axis: int | None = None, name: str | None = None
 ) -> Tensor:
@@ -56,6 +60,7 @@ def softmax_cross_entropy_with_logits(
         return softmax_cross_entropy_with_logits_v2(labels, logits, axis)
 
 
+@deprecated_aliases(dim="axis")
 def softmax_cross_entropy_with_logits_v2(
     labels: TensorLike, logits: TensorLike, axis: int | None = None, name: str | None = None
 ) -> Tensor:
@@ -240,6 +245,7 @@ def bias_add(
     return nn.bias_add(value, bias, data_format=data_format or "NHWC", name=name)
 
 
+@deprecated_aliases(dim="axis")
 def l2_normalize(
     x: TensorLike, axis: Any = None, epsilon: float = 1e-12, name: str | None = None
 ) -> Tensor:
@@ -250,12 +256,13 @@ def l2_normalize(
         return math.mul(tensor, math.rsqrt(math.maximum(squares, epsilon)), name=prefix)
 
 
+@deprecated_aliases(keep_dims="keepdims")
 def moments(
     x: TensorLike,
     axes: Any,
     shift: None = None,
     name: str | None = None,
-    keepdims: bool = False,
+    keepdims: bool | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Return the mean and the variance along axes.
 
