@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from graphmill.data.element_spec import DatasetSpec, pack
 from graphmill.data.recipe import Recipe, common_graph
-from graphmill.errors import FailedPreconditionError, InvalidArgumentError
+from graphmill.errors import FailedPreconditionError, InvalidArgumentError, InvalidValueError
+from graphmill.proto.wire import length_delimited
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -72,14 +73,14 @@ class Dataset:
     # Sources.
 
     @staticmethod
-    def from_tensors(tensors: Any) -> Dataset:
+    def from_tensors(tensors: Any, name: str | None = None) -> Dataset:
         """Return a dataset with one element, a structure of tensors and values."""
         from graphmill.data import sources
 
-        return sources.from_tensors(tensors)
+        return sources.from_tensors(tensors).named(name)
 
     @staticmethod
-    def from_tensor_slices(tensors: Any) -> Dataset:
+    def from_tensor_slices(tensors: Any, name: str | None = None) -> Dataset:
         """Return a dataset of the slices of tensors along their first axis.
 
         Raises:
@@ -87,17 +88,17 @@ class Dataset:
         """
         from graphmill.data import sources
 
-        return sources.from_tensor_slices(tensors)
+        return sources.from_tensor_slices(tensors).named(name)
 
     @staticmethod
-    def range(*args: Any, output_type: Any = "int64") -> Dataset:
+    def range(*args: Any, output_type: Any = "int64", name: str | None = None) -> Dataset:
         """Return a dataset of numbers; the arguments are those of Python's `range`."""
         from graphmill.data import sources
 
-        return sources.number_range(args, output_type)
+        return sources.number_range(args, output_type).named(name)
 
     @staticmethod
-    def zip(*args: Any, datasets: Any = None) -> Dataset:
+    def zip(*args: Any, datasets: Any = None, name: str | None = None) -> Dataset:
         """Return a dataset of structures with an element of each dataset.
 
         Args:
@@ -111,11 +112,15 @@ class Dataset:
 
         if bool(args) == (datasets is not None):
             raise InvalidArgumentError("Dataset.zip takes either datasets or `datasets=`")
-        return sources.zipped(datasets if not args else args[0] if len(args) == 1 else args)
+        structure = datasets if not args else args[0] if len(args) == 1 else args
+        return sources.zipped(structure).named(name)
 
     @staticmethod
     def list_files(
-        file_pattern: Any, shuffle: bool | None = None, seed: int | None = None
+        file_pattern: Any,
+        shuffle: bool | None = None,
+        seed: int | None = None,
+        name: str | None = None,
     ) -> Dataset:
         """Return a dataset of the names of files that match a glob pattern, or several.
 
@@ -128,7 +133,7 @@ class Dataset:
         """
         from graphmill.data import files
 
-        return files.list_files(file_pattern, shuffle is not False, seed)
+        return files.list_files(file_pattern, shuffle is not False, seed).named(name)
 
     # Steps.
 
@@ -137,6 +142,7 @@ class Dataset:
         map_func: Callable[..., Any],
         num_parallel_calls: int | None = None,
         deterministic: bool | None = None,
+        name: str | None = None,
     ) -> Dataset:
         """Return the results of a function for each element.
 
@@ -152,9 +158,9 @@ class Dataset:
         """
         from graphmill.data import functional
 
-        return functional.mapped(self, map_func, num_parallel_calls, deterministic)
+        return functional.mapped(self, map_func, num_parallel_calls, deterministic).named(name)
 
-    def filter(self, predicate: Callable[..., Any]) -> Dataset:
+    def filter(self, predicate: Callable[..., Any], name: str | None = None) -> Dataset:
         """Return the elements for which a function (see `map`) returns True.
 
         Raises:
@@ -162,9 +168,9 @@ class Dataset:
         """
         from graphmill.data import functional
 
-        return functional.filtered(self, predicate)
+        return functional.filtered(self, predicate).named(name)
 
-    def take_while(self, predicate: Callable[..., Any]) -> Dataset:
+    def take_while(self, predicate: Callable[..., Any], name: str | None = None) -> Dataset:
         """Return the elements before the first one for which a function returns False.
 
         Raises:
@@ -172,9 +178,9 @@ class Dataset:
         """
         from graphmill.data import functional
 
-        return functional.taken_while(self, predicate)
+        return functional.taken_while(self, predicate).named(name)
 
-    def flat_map(self, map_func: Callable[..., Any]) -> Dataset:
+    def flat_map(self, map_func: Callable[..., Any], name: str | None = None) -> Dataset:
         """Return the elements of the datasets that a function (see `map`) returns.
 
         Raises:
@@ -182,7 +188,7 @@ class Dataset:
         """
         from graphmill.data import functional
 
-        return functional.flat_mapped(self, map_func)
+        return functional.flat_mapped(self, map_func).named(name)
 
     def interleave(
         self,
@@ -191,6 +197,7 @@ class Dataset:
         block_length: int | None = None,
         num_parallel_calls: int | None = None,
         deterministic: bool | None = None,
+        name: str | None = None,
     ) -> Dataset:
         """Interleave the elements of the datasets that a function (see `map`) returns.
 
@@ -208,13 +215,14 @@ class Dataset:
 
         return functional.interleaved(
             self, map_func, cycle_length, block_length, num_parallel_calls, deterministic
-        )
+        ).named(name)
 
     def shuffle(
         self,
         buffer_size: Any,
         seed: int | None = None,
         reshuffle_each_iteration: bool | None = None,
+        name: str | None = None,
     ) -> Dataset:
         """Return the elements in random order.
 
@@ -225,7 +233,9 @@ class Dataset:
         """
         from graphmill.data import steps
 
-        return steps.shuffled(self, buffer_size, seed, reshuffle_each_iteration is not False)
+        return steps.shuffled(self, buffer_size, seed, reshuffle_each_iteration is not False).named(
+            name
+        )
 
     def batch(
         self,
@@ -233,6 +243,7 @@ class Dataset:
         drop_remainder: Any = False,
         num_parallel_calls: int | None = None,
         deterministic: bool | None = None,
+        name: str | None = None,
     ) -> Dataset:
         """Stack consecutive elements of one shape along a new first axis.
 
@@ -243,7 +254,9 @@ class Dataset:
         """
         from graphmill.data import steps
 
-        return steps.batched(self, batch_size, drop_remainder, num_parallel_calls, deterministic)
+        return steps.batched(
+            self, batch_size, drop_remainder, num_parallel_calls, deterministic
+        ).named(name)
 
     def padded_batch(
         self,
@@ -251,6 +264,7 @@ class Dataset:
         padded_shapes: Any = None,
         padding_values: Any = None,
         drop_remainder: Any = False,
+        name: str | None = None,
     ) -> Dataset:
         """Stack consecutive elements, padded to one shape.
 
@@ -266,9 +280,11 @@ class Dataset:
         """
         from graphmill.data import padding
 
-        return padding.padded(self, batch_size, padded_shapes, padding_values, drop_remainder)
+        return padding.padded(
+            self, batch_size, padded_shapes, padding_values, drop_remainder
+        ).named(name)
 
-    def unbatch(self) -> Dataset:
+    def unbatch(self, name: str | None = None) -> Dataset:
         """Split each element along its first axis.
 
         Raises:
@@ -276,10 +292,15 @@ class Dataset:
         """
         from graphmill.data import steps
 
-        return steps.unbatched(self)
+        return steps.unbatched(self).named(name)
 
     def window(
-        self, size: Any, shift: Any = None, stride: Any = 1, drop_remainder: Any = False
+        self,
+        size: Any,
+        shift: Any = None,
+        stride: Any = 1,
+        drop_remainder: Any = False,
+        name: str | None = None,
     ) -> Dataset:
         """Return datasets of consecutive elements; flatten them with `flat_map`.
 
@@ -291,27 +312,27 @@ class Dataset:
         """
         from graphmill.data import steps
 
-        return steps.windows(self, size, shift, stride, drop_remainder)
+        return steps.windows(self, size, shift, stride, drop_remainder).named(name)
 
-    def repeat(self, count: Any = None) -> Dataset:
+    def repeat(self, count: Any = None, name: str | None = None) -> Dataset:
         """Return the elements `count` times, or indefinitely."""
         from graphmill.data import steps
 
-        return steps.repeated(self, count)
+        return steps.repeated(self, count).named(name)
 
-    def take(self, count: Any) -> Dataset:
+    def take(self, count: Any, name: str | None = None) -> Dataset:
         """Return at most the first `count` elements; all for -1."""
         from graphmill.data import steps
 
-        return steps.counted("take", self, count)
+        return steps.counted("take", self, count).named(name)
 
-    def skip(self, count: Any) -> Dataset:
+    def skip(self, count: Any, name: str | None = None) -> Dataset:
         """Return the elements after the first `count`; none for -1."""
         from graphmill.data import steps
 
-        return steps.counted("skip", self, count)
+        return steps.counted("skip", self, count).named(name)
 
-    def shard(self, num_shards: Any, index: Any) -> Dataset:
+    def shard(self, num_shards: Any, index: Any, name: str | None = None) -> Dataset:
         """Return every `num_shards`-th element, beginning with that at `index`.
 
         Raises:
@@ -319,9 +340,9 @@ class Dataset:
         """
         from graphmill.data import steps
 
-        return steps.sharded(self, num_shards, index)
+        return steps.sharded(self, num_shards, index).named(name)
 
-    def concatenate(self, dataset: Dataset) -> Dataset:
+    def concatenate(self, dataset: Dataset, name: str | None = None) -> Dataset:
         """Return the elements of this dataset, and then those of another one.
 
         Raises:
@@ -329,23 +350,23 @@ class Dataset:
         """
         from graphmill.data import steps
 
-        return steps.concatenated(self, dataset)
+        return steps.concatenated(self, dataset).named(name)
 
-    def prefetch(self, buffer_size: Any) -> Dataset:
+    def prefetch(self, buffer_size: Any, name: str | None = None) -> Dataset:
         """Compute elements ahead, in a background thread."""
         from graphmill.data import steps
 
-        return steps.prefetched(self, buffer_size)
+        return steps.prefetched(self, buffer_size).named(name)
 
-    def cache(self, filename: Any = "") -> Dataset:
+    def cache(self, filename: Any = "", name: str | None = None) -> Dataset:
         """Store the elements of the first pass in memory, or in files, for the next passes."""
         from graphmill.data import steps
 
-        return steps.cached(self, filename)
+        return steps.cached(self, filename).named(name)
 
-    def enumerate(self, start: int = 0) -> Dataset:
+    def enumerate(self, start: int = 0, name: str | None = None) -> Dataset:
         """Return pairs of an index, int64 from `start` on, and an element."""
-        return Dataset.zip((Dataset.range(start, 2**63 - 1), self))
+        return Dataset.zip((Dataset.range(start, 2**63 - 1), self)).named(name)
 
     def apply(self, transformation_func: Callable[[Dataset], Dataset]) -> Dataset:
         """Return the dataset that a function of this one returns.
@@ -359,6 +380,31 @@ class Dataset:
                 f"`transformation_func` must return a Dataset, it returned {type(dataset).__name__}"
             )
         return dataset
+
+    def named(self, name: str | None) -> Dataset:
+        """Store a name in the metadata of the dataset's node, as `name=` of the methods does.
+
+        Raises:
+            InvalidArgumentError: it is not a valid identifier.
+        """
+        if name is None:
+            return self
+        if not name.isidentifier():
+            raise InvalidValueError(
+                f"the name {name!r} of a dataset is not a valid identifier; use letters, digits "
+                "and underscores"
+            )
+        build, text = self._build, name.encode()
+        metadata = length_delimited(1, len(text)) + text
+
+        def build_named(graph: Graph, inputs: list[Tensor]) -> Tensor:
+            variant = build(graph, inputs)
+            if variant.op.op_def.has_attr("metadata"):
+                graph.set_attr(variant.op, "metadata", metadata)
+            return variant
+
+        self._build = build_named
+        return self
 
     # Elements.
 

@@ -36,6 +36,7 @@ class TFRecordDataset(Dataset):
         buffer_size: bytes that are read at once; by default chosen for you.
         num_parallel_reads: how many files are read at the same time, in turn; by default one after
             the other.
+        name: stored in the metadata of the node.
 
     Raises:
         InvalidArgumentError: an argument has a wrong type or value.
@@ -47,9 +48,11 @@ class TFRecordDataset(Dataset):
         compression_type: Any = None,
         buffer_size: Any = None,
         num_parallel_reads: int | None = None,
+        name: str | None = None,
     ) -> None:
         extra = [_compression(compression_type), _buffer_size(buffer_size)]
         _init_reader(self, ops.tf_record_dataset, filenames, extra, num_parallel_reads)
+        self.named(name)
 
 
 class TextLineDataset(Dataset):
@@ -68,9 +71,11 @@ class TextLineDataset(Dataset):
         compression_type: Any = None,
         buffer_size: Any = None,
         num_parallel_reads: int | None = None,
+        name: str | None = None,
     ) -> None:
         extra = [_compression(compression_type), _buffer_size(buffer_size)]
         _init_reader(self, ops.text_line_dataset, filenames, extra, num_parallel_reads)
+        self.named(name)
 
 
 class FixedLengthRecordDataset(Dataset):
@@ -94,6 +99,7 @@ class FixedLengthRecordDataset(Dataset):
         buffer_size: Any = None,
         compression_type: Any = None,
         num_parallel_reads: int | None = None,
+        name: str | None = None,
     ) -> None:
         extra = [
             scalar(0 if header_bytes is None else header_bytes, "int64", "header_bytes"),
@@ -102,6 +108,7 @@ class FixedLengthRecordDataset(Dataset):
         ]
         extra += [_buffer_size(buffer_size), _compression(compression_type)]
         _init_reader(self, ops.fixed_length_record_dataset_v2, filenames, extra, num_parallel_reads)
+        self.named(name)
 
 
 def list_files(file_pattern: Any, shuffles: bool, seed: int | None) -> Dataset:

@@ -272,3 +272,17 @@ def test_one_shot_iterator_counts_as_an_op_without_a_seed() -> None:
         make_one_shot_iterator(Dataset.range(3))
         make_initializable_iterator(Dataset.range(3))
         assert graphmill.get_seed(None) == (7, 1)
+
+
+def test_name_of_a_step_is_in_the_metadata_of_its_node() -> None:
+    with graphmill.Graph().as_default() as graph:
+        rows = Dataset.range(3, name="numbers").batch(2, name="pairs").repeat()
+        rows.make_initializable_iterator()
+    found = {node.op: node.attrs["metadata"] for node in graph if "metadata" in node.attrs}
+    assert found == {
+        "RangeDataset": b"\n\x07numbers",
+        "BatchDatasetV2": b"\n\x05pairs",
+        "RepeatDataset": b"",
+    }
+    with pytest.raises(ValueError, match="'a b' of a dataset is not a valid identifier"):
+        Dataset.range(3, name="a b")
