@@ -274,7 +274,7 @@ def identity(gain: float = 1.0, dtype: DTypeLike = "float32") -> Initializer:
     def make(shape: Shape, target: DType) -> Tensor:
         _check_rank(shape, len(shape) == 2, "two axes")
         rows, columns = shape
-        matrix = functions.eye(rows, columns, target)
+        matrix = functions.eye(rows, columns, dtype=target)
         return matrix if gain == 1.0 else gain * matrix
 
     return Initializer(make, dtype)

@@ -8,13 +8,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from graphmill.errors import InvalidValueError
 from graphmill.ops import array, math
+from graphmill.ops.inference.tensor_shape import TensorShape
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from graphmill.dtypes import DType
     from graphmill.graph.builder import Graph
+    from graphmill.graph.node import Node
     from graphmill.graph.tensor import Tensor
 
 
@@ -25,12 +28,12 @@ class IndexedSlices:
     Attributes:
         values: the rows, along the first axis.
         indices: the index of each row in the tensor.
-        dense_shape: shape of the tensor.
+        dense_shape: shape of the tensor; None if it is not known.
     """
 
     values: Tensor
     indices: Tensor
-    dense_shape: Tensor
+    dense_shape: Tensor | None = None
 
     @property
     def dtype(self) -> DType:
@@ -42,8 +45,40 @@ class IndexedSlices:
         """The graph of the tensors."""
         return self.values.graph
 
+    @property
+    def name(self) -> str:
+        """Name of the rows."""
+        return self.values.name
+
+    @property
+    def op(self) -> Node:
+        """The node of the rows."""
+        return self.values.op
+
+    @property
+    def device(self) -> str:
+        """The requested device of the rows."""
+        return self.values.device
+
+    @property
+    def shape(self) -> TensorShape:
+        """Static shape of the tensor, as far as it is known."""
+        sizes = self.dense_shape
+        if sizes is not None and sizes.op.op == "Const":
+            return TensorShape(sizes.op.attrs["value"].numpy().tolist())
+        return self.values.shape.with_axis(0, None)
+
     def to_tensor(self) -> Tensor:
-        """Return the dense tensor."""
+        """Return the dense tensor.
+
+        Raises:
+            InvalidArgumentError: its shape is not known.
+        """
+        if self.dense_shape is None:
+            raise InvalidValueError(
+                f"the shape of the tensor of {self.name!r} is not known; create IndexedSlices with "
+                "a dense_shape"
+            )
         count = array.strided_slice(self.dense_shape, [0], [1], [1], shrink_axis_mask=1)
         return math.unsorted_segment_sum(self.values, self.indices, count)
 

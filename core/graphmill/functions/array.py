@@ -289,12 +289,30 @@ def ones_like(
 
 
 def eye(
-    num_rows: int, num_columns: int | None = None, dtype: DTypeLike = "float32", name: str = "eye"
+    num_rows: int,
+    num_columns: int | None = None,
+    batch_shape: TensorLike | None = None,
+    dtype: DTypeLike = "float32",
+    name: str | None = None,
 ) -> Tensor:
-    """Return an identity matrix `[num_rows, num_columns]`, by default a square one."""
+    """Return an identity matrix, or a batch of them.
+
+    Args:
+        num_rows, num_columns: the sizes of a matrix, by default square.
+        batch_shape: the sizes of the axes before those of the matrices. An element type is taken
+            as `dtype`, with a warning for one version.
+        dtype: the element type.
+        name: name of the scope.
+    """
+    if isinstance(batch_shape, str | DType):
+        warn_renamed("the third argument of eye, an element type,", "dtype")
+        return eye(num_rows, num_columns, dtype=batch_shape, name=name)
     columns = num_rows if num_columns is None else num_columns
-    with scope(name, "eye"):
-        diagonal = ones([min(num_rows, columns)], dtype)
+    with scope(name, "eye", batch_shape):
+        sizes: TensorLike = [min(num_rows, columns)]
+        if batch_shape is not None:
+            sizes = concat([convert_to_tensor(shape_input(batch_shape), "int32"), sizes], 0)
+        diagonal = ones(sizes, dtype)
         return array.matrix_diag_v3(diagonal, 0, num_rows, columns, zeros([], dtype))
 
 

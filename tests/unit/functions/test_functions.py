@@ -190,3 +190,12 @@ def test_none_is_the_default_of_tensorflow(
     value, expected = run(build, [2, 3]), run(same, [2, 3])
     assert (value.dtype, value.shape) == (expected.dtype, expected.shape)
     np.testing.assert_array_equal(value, expected)
+
+
+def test_eye_has_a_batch_of_matrices() -> None:
+    with graphmill.Graph().as_default(), graphmill.Session() as session:
+        matrices = session.run(F.eye(2, 3, [2, 1], "int32"))
+        assert matrices.shape == (2, 1, 2, 3)
+        assert (matrices == np.eye(2, 3, dtype=np.int32)).all()
+        with pytest.warns(DeprecationWarning, match="third argument of eye"):
+            assert F.eye(2, None, "int32").dtype == graphmill.int32

@@ -126,3 +126,31 @@ def test_moving_averages_follow_and_are_restored_by_name() -> None:
         session.run(changed)
         session.run(update)
         assert session.run(average).tolist() == [4]
+
+
+@pytest.mark.parametrize(("zero_debias", "values"), [(False, [1.0, 2.5]), (True, [2.0, 10 / 3])])
+def test_averages_of_tensors_begin_at_zero(zero_debias: bool, values: list[float]) -> None:
+    with graphmill.Graph().as_default() as graph, graphmill.Session() as session:
+        x = graph.placeholder("float32", [], name="x")
+        averages = train.ExponentialMovingAverage(0.5, None, zero_debias)
+        update = averages.apply([x])
+        average = averages.average(x)
+        assert average is not None
+        assert average.variable_name == "x/ExponentialMovingAverage"
+        session.run(graphmill.global_variables_initializer())
+        for fed, expected in zip([2.0, 4.0], values, strict=True):
+            session.run(update, {x: fed})
+            assert session.run(average) == pytest.approx(expected)
+
+
+def test_average_of_a_tensor_of_unknown_shape_is_refused() -> None:
+    with graphmill.Graph().as_default() as graph:
+        x = graph.placeholder("float32", [None], name="x")
+        with pytest.raises(errors.InvalidArgumentError, match="needs a tensor of known shape"):
+            train.ExponentialMovingAverage(0.5).apply([x])
+
+
+def test_name_as_third_argument_of_an_average_is_taken_with_a_warning() -> None:
+    old: Any = "mean"
+    with pytest.warns(DeprecationWarning, match="'name'"):
+        assert train.ExponentialMovingAverage(0.5, None, old).name == "mean"
