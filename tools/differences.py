@@ -140,8 +140,8 @@ flowchart LR
   result shares the variable's memory, so a fetched value may show a later update of the same step.
 - **Variables as tensors**: a `graphmill.Variable` is the tensor of its read, so `op` is the node
   that reads; TensorFlow's is the node of the handle, here `handle.op`. `assign` of a resource
-  variable returns the new value as a tensor, or the node with `read_value=False`. There are no
-  `scatter_*` methods, `count_up_to` and `initialized_value`; use the ops of `graphmill.ops.state`.
+  variable returns the new value as a tensor, or the node with `read_value=False`. The same
+  holds for the `scatter_*` methods.
 - **Datasets of files**: after a file that cannot be opened, the next request continues with the
   next file. TensorFlow tries the same file forever, so `ignore_errors` never ends.
 - **Byte-order marks**: `UnicodeDecode` and `UnicodeTranscode` read the mark of each UTF-16 or

@@ -133,7 +133,7 @@ def entries(module: Any, name: str) -> Iterator[str]:
     yield f"### `{name}`\n\n```py\n{signature(name, value)}\n```\n\n{_text(value)}\n"
     if not inspect.isclass(value):
         return
-    for method, member in sorted(vars(value).items()):
+    for method, member in sorted(_members(value).items()):
         plain = member.__func__ if isinstance(member, (classmethod, staticmethod)) else member
         if method.startswith("_") or not (inspect.isfunction(plain) or isinstance(plain, property)):
             continue
@@ -143,6 +143,17 @@ def entries(module: Any, name: str) -> Iterator[str]:
         text = _text(plain)
         if text:
             yield f"#### `{name}.{method}`\n\n```py\n{call}\n```\n\n{text}\n"
+
+
+def _members(value: type) -> dict[str, Any]:
+    """Return the members of a class, with those of mixins among several bases."""
+    bases = value.__bases__ if len(value.__bases__) > 1 else ()
+    mixins = [base for base in bases if base.__bases__ == (object,)]
+    ours = [base for base in mixins if _home(base).startswith("graphmill")]
+    found: dict[str, Any] = {}
+    for base in [*reversed(ours), value]:
+        found |= vars(base)
+    return found
 
 
 def _text(value: Any) -> str:

@@ -317,6 +317,10 @@ class ClosedSessionError(CancelledError, RuntimeError):
     """The session was closed before the call."""
 
 
+class FinalizedGraphError(FailedPreconditionError, RuntimeError):
+    """The graph is finalized, so no node can be added."""
+
+
 _CLASSES: dict[int, type[OpError]] = {
     cls.code: cls
     for cls in (

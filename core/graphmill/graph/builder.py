@@ -11,7 +11,6 @@ Semantics: tf.Graph of tensorflow/python/framework/ops.py.
 from __future__ import annotations
 
 import os
-import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -21,12 +20,14 @@ from graphmill import files
 from graphmill.deprecations import renamed_arguments
 from graphmill.dtypes import as_dtype
 from graphmill.errors import (
+    FinalizedGraphError,
     InvalidArgumentError,
     InvalidValueError,
     UnknownNameError,
 )
 from graphmill.graph.control_flow.control_flow_scopes import ControlFlowScopes
 from graphmill.graph.formats.import_export import extend_graph, graph_to_graph_def, resolve_op
+from graphmill.graph.graph_collections import GraphCollections
 from graphmill.graph.node import CONTROL_SLOT, Node, parse_tensor_name
 from graphmill.graph.node_locations import NodeLocations
 from graphmill.graph.scopes.control_scopes import ControlScopes
@@ -47,16 +48,16 @@ if TYPE_CHECKING:
     from graphmill import proto
     from graphmill.graph.node import Types
     from graphmill.graph.scopes.device_scopes import DeviceSpec
-    from graphmill.graph.variable import Variable
     from graphmill.ops.inputs.arguments import DTypeLike, ShapeLike
 
 __all__ = ["Graph", "Tensor"]
 
 _COLOCATION_ATTR = "_class"
+_FIRST_NODE_ID = 2  # after _SOURCE and _SINK
 _COLOCATION_PREFIX = b"loc:@"
 
 
-class Graph(ShapedGraph):
+class Graph(GraphCollections, ShapedGraph):
     """A graph that is built node by node, in scopes.
 
     Threads: build a graph in one thread at a time; its scopes belong to the graph. The default
@@ -65,10 +66,6 @@ class Graph(ShapedGraph):
     Attributes:
         ops: the registry in which `create_op` looks up definitions.
         control_flow: the loops and conditionals that are being built, and their nodes.
-        variables: its variables, in order of creation.
-        summaries: its summaries for TensorBoard (`graphmill.summary`), in order of creation.
-        queue_runners: the threads that fill its queues (`graphmill.train.QueueRunner`).
-        collections: further collections by key; see `add_to_collection`.
         seed: the seed of its random ops; see `graphmill.set_random_seed`.
         unseeded_op_count: the number of random ops that were added without a seed of their own
             while the graph had one.
@@ -89,10 +86,7 @@ class Graph(ShapedGraph):
         self._colocation: list[Node] = []
         self._locations = NodeLocations()
         self.ops = OpRegistry(fallback=OpRegistry.installed) if ops is None else ops
-        self.variables: list[Variable] = []
-        self.summaries: list[Tensor] = []
-        self.queue_runners: list[Any] = []
-        self.collections: dict[str, list[Any]] = {}
+        self._finalized = False
         self.seed: int | None = None
         self.unseeded_op_count = 0
         super().__init__()
@@ -327,32 +321,69 @@ class Graph(ShapedGraph):
             )
         return Tensor(node, index)
 
-    def add_to_collection(self, name: str, value: Any) -> None:
-        """Add a value to a collection: a tensor, a node, a number or bytes."""
-        self.collections.setdefault(name, []).append(value)
+    @property
+    def version(self) -> int:
+        """A number that grows with each node."""
+        return self.num_node_ids - _FIRST_NODE_ID
 
-    def get_collection(self, name: str, scope: str | None = None) -> list[Any]:
-        """Return the values of a collection; those of TensorFlow have TensorFlow's keys.
+    def as_graph_def(
+        self, from_version: int | None = None, add_shapes: bool = False
+    ) -> proto.GraphDef:
+        """Return the graph as a message, functions included.
 
         Args:
-            name: the key of the collection.
-            scope: a regular expression; only values whose names begin with it are returned.
-        """
-        own: dict[str, list[Any]] = {
-            "variables": list(self.variables),
-            "trainable_variables": [item for item in self.variables if item.trainable],
-            "summaries": list(self.summaries),
-            "queue_runners": list(self.queue_runners),
-        }
-        found = [*own.get(name, []), *self.collections.get(name, [])]
-        if scope is None:
-            return found
-        named = [item for item in found if hasattr(item, "name")]
-        return [item for item in named if re.match(scope, item.name)]
+            from_version: only nodes added since `version` had this value; by default all.
+            add_shapes: whether each node has its static shapes as the attr `_output_shapes`.
 
-    def as_graph_def(self) -> proto.GraphDef:
-        """Return the graph as a message, functions included."""
-        return graph_to_graph_def(self)
+        Raises:
+            InvalidArgumentError: shapes are added, and a node has invalid inputs.
+        """
+        first = 0 if from_version is None else from_version + _FIRST_NODE_ID
+        nodes = self.nodes_since(first)
+        message = graph_to_graph_def(self, nodes)
+        if add_shapes:
+            for node, node_def in zip(nodes, message.node, strict=True):
+                shapes = node_def.attr["_output_shapes"].list.shape
+                shapes.extend(shape.as_proto() for shape in self.shapes_of(node))
+        return message
+
+    def as_graph_element(
+        self, obj: Any, allow_tensor: bool = True, allow_operation: bool = True
+    ) -> Tensor | Node:
+        """Return the tensor or node that a name, tensor, variable or node means.
+
+        Raises:
+            NotFoundError: there is none of that name.
+            InvalidArgumentError: it belongs to another graph, or is of a kind that is not allowed.
+        """
+        if isinstance(obj, str):
+            is_tensor = ":" in obj
+            element = self.get_tensor_by_name(obj) if is_tensor else self.node(obj)
+        elif isinstance(obj, Tensor | Node) and obj.graph is self:
+            element = obj
+        else:
+            raise InvalidValueError(f"{obj!r} is neither a tensor nor a node of this graph")
+        if not (allow_tensor if isinstance(element, Tensor) else allow_operation):
+            raise InvalidValueError(f"{obj!r} is a {type(element).__name__}, which is not allowed")
+        return element
+
+    def get_name_scope(self) -> str:
+        """Return the current name scope, without a slash at its end."""
+        return self._names.current
+
+    @property
+    def graph_def_versions(self) -> proto.VersionDef:
+        """The versions of the graph, as in its message."""
+        return graph_to_graph_def(self, ()).versions
+
+    @property
+    def finalized(self) -> bool:
+        """Whether nodes can no longer be added."""
+        return self._finalized
+
+    def finalize(self) -> None:
+        """Refuse further nodes with `FinalizedGraphError`."""
+        self._finalized = True
 
     def write(self, path: str | os.PathLike[str], *, as_text: bool | None = None) -> str:
         """Write the graph as a GraphDef file, and return its path.
@@ -384,6 +415,11 @@ class Graph(ShapedGraph):
         device: str,
         types: Types | None = None,
     ) -> Node:
+        if self._finalized:
+            raise FinalizedGraphError(
+                f"Graph is finalized and cannot be modified: node {name!r} cannot be added. Build "
+                "all nodes before graph.finalize()"
+            )
         node = super()._insert(name, op_def, attrs, device, types)
         self._names.mark_used(name)
         return node

@@ -17,7 +17,9 @@ from graphmill.errors import InvalidArgumentError
 from graphmill.graph.default_session import session_for
 from graphmill.graph.dependencies import group
 from graphmill.graph.infer_graph import infer_graph
+from graphmill.graph.node import output_name
 from graphmill.graph.tensor import Tensor
+from graphmill.graph.variable_updates import VariableUpdates
 from graphmill.ops import array, state
 
 if TYPE_CHECKING:
@@ -38,7 +40,7 @@ VARIABLES_ADVICE: Final = (
 """Advice to readers of errors about a graph that has no variables."""
 
 
-class Variable(Tensor):
+class Variable(VariableUpdates, Tensor):
     """A variable; used as a tensor, it is the value that the step reads.
 
     Attributes:
@@ -208,11 +210,32 @@ class Variable(Tensor):
         ops = state.assign_sub_variable_op, state.assign_sub
         return self._changed(delta, *ops, use_locking, name, read_value)
 
-    def is_initialized(self) -> Tensor:
+    def is_initialized(self, name: str | None = None) -> Tensor:
         """Return a bool tensor that is true if the variable has a value."""
         if self.is_resource:
-            return state.var_is_initialized_op(self.handle)
-        return state.is_variable_initialized(self.handle)
+            return state.var_is_initialized_op(self.handle, name=name)
+        return state.is_variable_initialized(self.handle, name=name)
+
+    def initialized_value(self) -> Tensor:
+        """Return the value, or the initial value if it has none yet."""
+        from graphmill.graph.control_flow.cond import cond  # few programs need it
+
+        with self.graph.as_default():
+            value: Tensor = cond(self.is_initialized(), self.read_value, lambda: self.initial_value)
+        return value
+
+    def to_proto(self) -> VariableDef:
+        """Return the names of its nodes as a message; `from_proto` takes it."""
+        from graphmill.proto import VariableDef
+
+        return VariableDef(
+            variable_name=self.handle.name,
+            initial_value_name=self.initial_value.name,
+            initializer_name=self.initializer.name,
+            snapshot_name=output_name(self),
+            is_resource=self.is_resource,
+            trainable=self.trainable,
+        )
 
     def _changed(
         self,

@@ -14,7 +14,6 @@ from graphmill.deprecations import renamed_arguments
 from graphmill.errors import InvalidArgumentError
 from graphmill.graph.dependencies import group, with_dependencies
 from graphmill.graph.infer_graph import infer_graph
-from graphmill.graph.node import output_name
 from graphmill.graph.variable import VARIABLES_ADVICE
 from graphmill.ops import array, io, state
 from graphmill.saved.bundle_format import index_path
@@ -234,7 +233,7 @@ def meta_graph_of(graph: Any) -> Any:
         if op in graph.ops:
             message.meta_info_def.stripped_op_list.op.append(graph.ops.get(op).to_proto())
     for variable in graph.variables:
-        content = variable_def(variable).SerializeToString()
+        content = variable.to_proto().SerializeToString()
         message.collection_def["variables"].bytes_list.value.append(content)
         if variable.trainable:
             message.collection_def["trainable_variables"].bytes_list.value.append(content)
@@ -251,7 +250,7 @@ def _add_collection(collection: Any, key: str, values: Sequence[Any]) -> None:
     """Write the values of a collection, which have one kind."""
     for value in values:
         if hasattr(value, "initializer"):
-            collection.bytes_list.value.append(variable_def(value).SerializeToString())
+            collection.bytes_list.value.append(value.to_proto().SerializeToString())
         elif isinstance(value, bytes):
             collection.bytes_list.value.append(value)
         elif isinstance(value, bool | int):
@@ -266,18 +265,6 @@ def _add_collection(collection: Any, key: str, values: Sequence[Any]) -> None:
             raise InvalidArgumentError(
                 f"collection {key!r} has a {type(value).__name__}, which a MetaGraph cannot hold"
             )
-
-
-def variable_def(variable: Variable) -> Any:
-    """Return the `VariableDef` of a variable."""
-    return proto.VariableDef(
-        variable_name=variable.handle.name,
-        initial_value_name=variable.initial_value.name,
-        initializer_name=variable.initializer.name,
-        snapshot_name=output_name(variable),
-        is_resource=variable.is_resource,
-        trainable=variable.trainable,
-    )
 
 
 def _named(var_list: Any, graph: Graph | None) -> dict[str, Variable]:

@@ -415,3 +415,42 @@ def test_operands_of_different_types_get_advice(graph: Graph) -> None:
     x, n = graph.placeholder("float32"), graph.placeholder("int32")
     with pytest.raises(InvalidArgumentError, match=r"as in graphmill\.functions\.cast\(x, 'int32'"):
         _ = x + n
+
+
+def test_message_has_the_nodes_since_a_version_with_their_shapes() -> None:
+    graph = Graph()
+    graph.placeholder("float32", [None, 2], name="x")
+    version = graph.version
+    graph.placeholder("float32", None, name="y")
+    assert (version, graph.version) == (1, 2)
+    assert [node.name for node in graph.as_graph_def(version).node] == ["y"]
+    x, y = graph.as_graph_def(add_shapes=True).node
+    (shape,) = x.attr["_output_shapes"].list.shape
+    assert [dim.size for dim in shape.dim] == [-1, 2]
+    assert y.attr["_output_shapes"].list.shape[0].unknown_rank
+    assert "_output_shapes" not in graph.as_graph_def().node[0].attr
+    assert graph.graph_def_versions == graph.as_graph_def().versions
+
+
+def test_element_is_found_by_name_or_is_given() -> None:
+    graph = Graph()
+    x = graph.placeholder("float32", name="x")
+    assert graph.as_graph_element("x:0") == graph.as_graph_element(x) == x
+    assert graph.as_graph_element("x") is x.op
+    with pytest.raises(ValueError, match="'x' is a Node, which is not allowed"):
+        graph.as_graph_element("x", allow_operation=False)
+    with pytest.raises(TypeError, match="is neither a tensor nor a node of this graph"):
+        Graph().as_graph_element(x)
+    with graph.name_scope("a"), graph.name_scope("b"):
+        assert graph.get_name_scope() == "a/b"
+
+
+def test_finalized_graph_takes_no_node() -> None:
+    graph = Graph()
+    x = graph.placeholder("float32", name="x")
+    assert not graph.finalized
+    graph.finalize()
+    assert graph.finalized
+    with pytest.raises(RuntimeError, match="Graph is finalized and cannot be modified: node 'y'"):
+        graph.constant(1.0, name="y")
+    assert graph.get_operations() == [x.op]

@@ -134,3 +134,21 @@ def test_graph_as_first_argument_of_variable_functions_warns() -> None:
         with pytest.warns(DeprecationWarning, match=f"of {function.__name__} is now 'graph'"):
             assert function(graph) == [v]
         assert function(graph=graph) == [v]
+
+
+@pytest.mark.parametrize("use_resource", [True, False])
+def test_initialized_value_is_the_initial_value_until_there_is_another(use_resource: bool) -> None:
+    with graphmill.Graph().as_default(), graphmill.Session() as session:
+        variable = graphmill.Variable(1.0, use_resource=use_resource)
+        value = variable.initialized_value()
+        assert session.run(value) == 1.0
+        session.run(variable.assign(2.0))
+        assert session.run(value) == 2.0
+
+
+def test_variable_is_made_from_its_message() -> None:
+    with graphmill.Graph().as_default() as graph:
+        variable = graphmill.Variable(1.0, name="v", trainable=False)
+        copy = graphmill.Variable.from_proto(variable.to_proto(), graph)
+    assert (copy.handle, copy.initializer) == (variable.handle, variable.initializer)
+    assert not copy.trainable

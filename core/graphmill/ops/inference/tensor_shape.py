@@ -14,6 +14,8 @@ from graphmill.errors import InvalidArgumentError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from graphmill.proto import TensorShapeProto
+
 Size = int | None
 
 
@@ -74,6 +76,17 @@ class TensorShape:
             InvalidArgumentError: the rank is unknown.
         """
         return list(self)
+
+    def as_proto(self) -> TensorShapeProto:
+        """Return the shape as a message."""
+        from graphmill.proto import TensorShapeProto
+
+        if self.dims is None:
+            return TensorShapeProto(unknown_rank=True)
+        message = TensorShapeProto()
+        for size in self.dims:
+            message.dim.add(size=-1 if size is None else size)
+        return message
 
     def num_elements(self) -> int | None:
         """Return the number of elements, None if it is unknown."""
