@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 
 _FAMILIES: Final = frozenset(
     {"array", "control_flow", "image", "linalg", "math", "nn", "random", "state", "string"}
-    | {"dataset", "quantized", "training", "xla"}
+    | {"dataset", "parsing", "quantized", "sparse", "tensor_array", "tensor_list"}
+    | {"training", "xla"}
 )
 """Families with a module of shape functions."""
 

@@ -376,6 +376,12 @@ def _not_reshaped(count: int, sizes: list[Any]) -> InvalidArgumentError:
     return InvalidArgumentError(f"Cannot reshape a tensor with {count} elements to shape {sizes}")
 
 
+def broadcast_sizes(op: ShapeContext) -> TensorShape:
+    """Return the shape of `BroadcastArgs`: as many sizes as the longer input."""
+    first, second = (shape.with_rank(1)[0] for shape in op.inputs)
+    return TensorShape((None if first is None or second is None else max(first, second),))
+
+
 SHAPES: Final[dict[str, ShapeFunction]] = common.table(
     (_UNCHANGED, common.unchanged),
     ("IdentityN", common.each_unchanged),
@@ -405,6 +411,9 @@ SHAPES: Final[dict[str, ShapeFunction]] = common.table(
     ("GatherNd", gathered_slices),
     ("OneHot", one_hot),
     ("Where", where),
+    ("BroadcastArgs", broadcast_sizes),
+    ("ListDiff", lambda _: [TensorShape((None,)), TensorShape((None,))]),
+    ("LowerBound UpperBound", common.like_input(1)),
     ("Diag", diagonal_matrix),
     ("Unique UniqueWithCounts", unique),
     ("SpaceToDepth", space_to_depth),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from graphmill.ops.inference.output_bounds import OutputBound, bounded_by
-from graphmill.ops.inference.tensor_shape import UNKNOWN_SHAPE, TensorShape, merged_size
+from graphmill.ops.inference.tensor_shape import SCALAR, UNKNOWN_SHAPE, TensorShape, merged_size
 from graphmill.ops.shapes import _common as common
 
 if TYPE_CHECKING:
@@ -70,8 +70,10 @@ def arg_best(op: ShapeContext) -> TensorShape:
     if shape.dims is None:
         return UNKNOWN_SHAPE
     rank = len(shape.dims)
+    if rank <= 1:
+        return SCALAR  # TensorFlow does not check the axis before the step
     if axis is None:
-        return TensorShape((None,) * (rank - 1)) if rank else UNKNOWN_SHAPE
+        return TensorShape((None,) * (rank - 1))
     return shape.with_axis(common.axis_in(axis, rank))
 
 
@@ -155,6 +157,14 @@ def _can_broadcast(x: TensorShape, y: TensorShape) -> bool:
     return all(a == b or 1 in (a, b) for a, b in pairs)
 
 
+def counted(op: ShapeContext) -> TensorShape:
+    """Return the shape of `DenseBincount`: counts, or a row of counts for each row."""
+    shape, size = op.inputs[0], common.integer(op, "size")
+    if shape.dims is None:
+        return UNKNOWN_SHAPE
+    return TensorShape((size,) if len(shape.dims) < 2 else (shape[0], size))
+
+
 SHAPES: Final[dict[str, ShapeFunction]] = common.table(
     (_UNARY, common.unchanged),
     (_BINARY, common.broadcast),
@@ -172,5 +182,7 @@ SHAPES: Final[dict[str, ShapeFunction]] = common.table(
     ("LinSpace", lin_space),
     ("SegmentMax SegmentMean SegmentMin SegmentProd SegmentSum", segments),
     (_NUMBERED_SEGMENTS, numbered_segments),
+    ("Bincount", lambda op: TensorShape((common.integer(op, "size"),))),
+    ("DenseBincount", counted),
     ("HistogramFixedWidth", lambda op: TensorShape((common.integer(op, "nbins"),))),
 )

@@ -15,6 +15,12 @@ if TYPE_CHECKING:
     from graphmill.ops.inference.shape_inference import ShapeContext, ShapeFunction
 
 
+_FAKE = """
+    FakeQuantWithMinMaxArgs FakeQuantWithMinMaxArgsGradient FakeQuantWithMinMaxVars
+    FakeQuantWithMinMaxVarsPerChannel
+"""
+
+
 def broadcast_operands(op: ShapeContext) -> TensorShape:
     """Return the broadcast shape of the first two inputs; the others are scales."""
     return op.inputs[0].broadcast_with(op.inputs[1])
@@ -33,6 +39,7 @@ def ranged(function: ShapeFunction) -> ShapeFunction:
 
 SHAPES: Final[dict[str, ShapeFunction]] = common.table(
     ("QuantizedAdd QuantizedMul", ranged(broadcast_operands)),
+    (_FAKE, common.unchanged),
     ("QuantizedMatMul", ranged(mat_mul)),
     ("UniformQuantizedAdd", broadcast_operands),
     ("UniformQuantizedDot UniformQuantizedDotHybrid", product),

@@ -31,8 +31,31 @@ def joined(op: ShapeContext) -> TensorShape:
     return shape
 
 
+def cut(op: ShapeContext) -> TensorShape:
+    """Return the shape of `Substr`: positions and lengths have the shape of each other."""
+    text, place = op.inputs[0], op.inputs[1].merge_with(op.inputs[2])
+    return text if place.rank == 0 else text.broadcast_with(place)
+
+
+def split(op: ShapeContext) -> list[TensorShape]:
+    """Return the shapes of the sparse tensor of `StringSplit`."""
+    op.inputs[0].with_rank(1)
+    return [TensorShape((None, 2)), TensorShape((None,)), TensorShape((2,))]
+
+
+def decoded(op: ShapeContext) -> list[TensorShape]:
+    """Return the shapes of `UnicodeDecode`: row splits, characters, perhaps their offsets."""
+    sizes = op.inputs[0].dims
+    count = None if sizes is None else common.product(sizes)
+    splits = TensorShape((None if count is None else count + 1,))
+    return [splits, *[TensorShape((None,))] * (op.num_outputs - 1)]
+
+
 SHAPES: Final[dict[str, ShapeFunction]] = common.table(
     (_UNCHANGED, common.unchanged),
     ("StringFormat", common.scalars),
     ("StringJoin", joined),
+    ("StringSplit StringSplitV2", split),
+    ("Substr", cut),
+    ("UnicodeDecode UnicodeDecodeWithOffsets", decoded),
 )
