@@ -43,7 +43,7 @@ from graphmill.session.session_devices import create_devices
 from graphmill.session.steps.feeds import feed_shape
 from graphmill.session.steps.partial_run import PartialRuns
 from graphmill.session.steps.step_call import execute, make_call
-from graphmill.session.steps.transfer import copies_out, feed_converters
+from graphmill.session.steps.transfer import arrays_of_fed, copies_out, feed_converters
 from graphmill.session.thread_pools import ThreadPools
 
 if TYPE_CHECKING:
@@ -532,6 +532,11 @@ class DirectSession(SessionInterface):
             )
         devices_of_feeds = {} if form is None else dict(form.feed_devices)
         devices_of_fetches = {} if form is None else dict(form.fetch_devices)
+        to_host = copies_out(
+            items, client.fetch_types, [fetch in devices_of_fetches for fetch in fetches]
+        )
+        if form is None:
+            to_host = arrays_of_fed(to_host, fetches, feeds, client.fetch_types)
         executors = ExecutorsAndKeys(
             items=tuple(items),
             feeds=feeds,
@@ -541,9 +546,7 @@ class DirectSession(SessionInterface):
             fetch_types=client.fetch_types,
             feed_shapes=shapes,
             converters=feed_converters(items, feeds, client.feed_types, shapes, devices_of_feeds),
-            to_host=copies_out(
-                items, client.fetch_types, [fetch in devices_of_fetches for fetch in fetches]
-            ),
+            to_host=to_host,
             placements=tuple(placements),
             needed_feeds=needed_feeds,
             form=form,

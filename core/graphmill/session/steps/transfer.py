@@ -68,6 +68,35 @@ def copies_out(
     )
 
 
+def arrays_of_fed(
+    to_host: Sequence[Copy], fetches: Sequence[str], feeds: Sequence[str], types: Sequence[DType]
+) -> tuple[Copy, ...]:
+    """Return `to_host` with fetches that are fed as arrays, also of rank 0, as in TensorFlow.
+
+    Args:
+        to_host: the copy function of each fetch.
+        fetches: the names of the fetches.
+        feeds: the names of the feeds.
+        types: element types of the fetches.
+    """
+    fed = set(feeds)
+    return tuple(
+        _compose(copy, _to_array(dtype.base_dtype))
+        if name in fed and dtype.is_numpy_compatible
+        else copy
+        for copy, name, dtype in zip(to_host, fetches, types, strict=True)
+    )
+
+
+def _to_array(dtype: DType) -> Copy:
+    expected = dtype.as_numpy_dtype
+
+    def convert(value: Value) -> Value:
+        return np.array(value, np.dtype(object) if expected.hasobject else expected)
+
+    return convert
+
+
 def _skip_if_on_device(convert: Copy, name: str, dtype: DType) -> Copy:
     """Return `convert` for host values; values of a device are passed unchanged.
 

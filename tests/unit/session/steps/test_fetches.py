@@ -230,3 +230,20 @@ def test_s6_lists_and_tuples_of_names_keep_their_kind_and_order() -> None:
             assert isinstance(session.run(("x:0", "y:0"), {"x:0": 1.0}), tuple)
             first, second = session.run(["x:0", "y:0"], {"x:0": 1.0})
             assert (second, first) == tuple(session.run(["y:0", "x:0"], {"x:0": 1.0}))
+
+
+def test_fetch_that_is_fed_is_an_array_as_in_tensorflow() -> None:
+    graph = graphmill.Graph()
+    x = graph.placeholder("int32", [], name="x")
+    text = graph.placeholder("string", [], name="text")
+    doubled = graph.create_op("AddV2", [x, x], name="doubled")
+    fed = np.array([1.0, 2.0], np.float32)
+    rows = graph.placeholder("float32", [2], name="rows")
+    with graphmill.Session(graph=graph) as session:
+        feeds = {x: 3, text: "a", rows: fed}
+        values = session.run([x, text, rows, doubled.outputs[0]], feeds)
+    assert [type(value) for value in values] == [np.ndarray, np.ndarray, np.ndarray, np.int32]
+    assert (values[0].dtype, values[1].dtype) == (np.int32, object)
+    assert (values[0].shape, values[1].item()) == ((), b"a")
+    values[2][0] = 9.0
+    assert fed.tolist() == [1.0, 2.0]
