@@ -53,7 +53,7 @@ def test_unknown_size_stays_dynamic(graph: Graph) -> None:
 
 def test_op_without_shape_function_has_unknown_shape(graph: Graph) -> None:
     x = graph.placeholder("string", [2])
-    assert ops.parsing.string_to_number(x).shape == graphmill.TensorShape(None)
+    assert ops.parsing.decode_compressed(x).shape == graphmill.TensorShape(None)
 
 
 def test_variables_have_a_shape(graph: Graph) -> None:
