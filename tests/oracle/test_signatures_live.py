@@ -17,7 +17,6 @@ pytestmark = pytest.mark.oracle
 tf = pytest.importorskip("tensorflow")
 
 LEFT_OUT = {
-    "ExponentialMovingAverage": "zero_debias: it is for averages of tensors, which are not offered",
     "FileWriter": "graph_def: deprecated",
     "FtrlOptimizer": "accum_name, linear_name: they only name slots",
     "Iterator": "made by functions of datasets; users do not call its constructor",
@@ -30,7 +29,6 @@ LEFT_OUT = {
     "cond": "strict is by keyword; the order is that of TensorFlow 2",
     "conv2d": "use_cudnn_on_gpu: it has no effect here",
     "embedding_lookup": "partition_strategy: partitioned parameters are not offered",
-    "eye": "batch_shape: not offered",
     "export_meta_graph": "meta_info_def, graph_def: not offered",
     "gather": "validate_indices: deprecated",
     "matmul": "a_is_sparse, b_is_sparse: not offered",
@@ -38,6 +36,58 @@ LEFT_OUT = {
     "top_k": "index_type: not offered",
 }
 """Which arguments are missing before others and why, by name of the function or class."""
+
+ABSENT = {
+    "Graph": {
+        "a dict here": ["collections"],
+        "an attribute": ["seed"],
+        "of Python's layer of TensorFlow alone": [
+            *("Dismantle", "building_function", "get", "new_operations", "num_operations"),
+            *("op_def_for_type", "operations", "switch_to_thread_local"),
+        ],
+        "not offered": [
+            *("container", "gradient_override_map", "is_feedable", "is_fetchable"),
+            *("prevent_feeding", "prevent_fetching"),
+        ],
+    },
+    "Tensor": {
+        "a tensor is hashable itself": ["experimental_ref", "ref"],
+        "of Python's layer of TensorFlow alone": ["OVERLOADABLE_OPERATORS"],
+        "shapes are inferred": ["set_shape"],
+    },
+    "Operation": {
+        "Graph.location_of has it": ["traceback"],
+        "of Python's layer of TensorFlow alone": [
+            *("colocation_groups", "experimental_set_type", "from_node_def"),
+        ],
+    },
+    "Variable": {
+        "a variable is hashable itself": ["experimental_ref", "ref"],
+        "for several replicas": ["aggregation", "synchronization"],
+        "without a graph": ["create", "numpy"],
+        "not offered": [
+            *("SaveSliceInfo", "batch_scatter_update", "constraint", "read_value_no_copy"),
+            *("scatter_nd_max", "scatter_nd_min", "set_shape"),
+        ],
+    },
+    "Session": {},
+    "IndexedSlices": {"of Python's layer of TensorFlow alone": ["consumers"]},
+    "Saver": {
+        "not offered": [
+            *("build", "recover_last_checkpoints", "set_last_checkpoints"),
+            "set_last_checkpoints_with_time",
+        ],
+    },
+    "Coordinator": {},
+    "Optimizer": {
+        "without gates, a step reads variables before it updates them": [
+            "GATE_GRAPH",
+            "GATE_NONE",
+            "GATE_OP",
+        ]
+    },
+}
+"""The public members of TensorFlow's classes that ours lack, by class and reason."""
 
 
 def pairs():
@@ -85,6 +135,30 @@ def test_positional_arguments_are_those_of_tensorflow():
                 different.add(name)
     assert len(compared) > 150
     assert different == set(LEFT_OUT)
+
+
+def classes():
+    """Return our class and that of TensorFlow by name."""
+    v1 = tf.compat.v1
+    pairs = {
+        name: (getattr(graphmill, name), getattr(v1, name))
+        for name in ("Graph", "Tensor", "Session", "IndexedSlices")
+    }
+    for name in ("Saver", "Coordinator", "Optimizer"):
+        pairs[name] = getattr(train, name), getattr(v1.train, name)
+    with v1.Graph().as_default():
+        variable = v1.Variable(0.0, use_resource=True)
+    pairs["Variable"] = graphmill.Variable, type(variable)
+    pairs["Operation"] = type(graphmill.Graph().create_op("NoOp")), v1.Operation
+    return pairs
+
+
+@pytest.mark.parametrize("name", ABSENT)
+def test_classes_have_the_members_of_tensorflow(name):
+    ours, theirs = classes()[name]
+    public = {member for member in dir(theirs) if not member.startswith("_")}
+    expected = {member for members in ABSENT[name].values() for member in members}
+    assert {member for member in public if not hasattr(ours, member)} == expected
 
 
 def test_same_order_finds_moved_and_inserted_arguments():
