@@ -138,6 +138,27 @@ class DType:
         return self.kind != "h"
 
     @property
+    def real_dtype(self) -> DType:
+        """The type of the real part of a complex type; otherwise the type itself."""
+        parts = {"complex64": "float32", "complex128": "float64"}
+        real = parts.get(self.base_dtype.name)
+        return self if real is None else as_dtype(real)
+
+    @property
+    def as_datatype_enum(self) -> int:
+        """The value in TensorFlow's `DataType` enum; `enum` is the same."""
+        return self.enum
+
+    def is_compatible_with(self, other: Any) -> builtins.bool:
+        """Return whether a value of another type can be used as this one: a reference is a value.
+
+        Raises:
+            InvalidArgumentError: `other` is not an element type.
+        """
+        theirs = as_dtype(other)
+        return theirs in (self, self.as_ref) if not self.is_ref else theirs is self
+
+    @property
     def min(self) -> Any:
         """The smallest finite value of the type, as a NumPy scalar of the type."""
         return self._limit("min")

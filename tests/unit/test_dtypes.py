@@ -163,3 +163,14 @@ def test_strings_handles_and_quantized_types_are_distinguished() -> None:
     }
     assert as_dtype(np.dtype("O")) is dtypes.string
     assert as_dtype(np.dtype("int8")) is dtypes.int8
+
+
+def test_real_type_and_compatibility_are_those_of_tensorflow() -> None:
+    complex64, float32 = dtypes.complex64, dtypes.float32
+    assert complex64.real_dtype is complex64.as_ref.real_dtype is float32
+    assert float32.real_dtype is float32
+    assert float32.is_compatible_with("float32")
+    assert float32.is_compatible_with(float32.as_ref)
+    assert not float32.as_ref.is_compatible_with(float32)
+    assert not float32.is_compatible_with("float64")
+    assert float32.as_datatype_enum == float32.enum

@@ -80,6 +80,11 @@ class Tensor(SymbolicTensor):
         """
         return self.graph.shapes_of(self.op)[self.value_index]
 
+    @property
+    def ndim(self) -> int | None:
+        """Its static rank, None if it is unknown."""
+        return self.shape.rank
+
     def get_shape(self) -> TensorShape:
         """Return `shape`, under TensorFlow 1's name."""
         return self.shape

@@ -141,6 +141,10 @@ class Optimizer:
                 updates = [self._updated(grad, variable) for grad, variable in pairs]
                 return self._finished(updates, global_step, scope)
 
+    def get_name(self) -> str:
+        """Return the name of the optimizer."""
+        return self.name
+
     def get_slot_names(self) -> list[str]:
         """Return the names of the slots."""
         return sorted({slot for _, slot in self._made})

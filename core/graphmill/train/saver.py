@@ -165,6 +165,15 @@ class Saver:
             version=self.write_version,
         )
 
+    def to_proto(self) -> Any:
+        """Return the saver as a `SaverDef` message, as `as_saver_def` does."""
+        return self.as_saver_def()
+
+    @classmethod
+    def from_proto(cls, saver_def: Any, *, graph: Graph | None = None) -> Saver:
+        """Return the saver of a `SaverDef` message, whose nodes the graph has."""
+        return cls(saver_def=saver_def, graph=graph)
+
     def export_meta_graph(self, filename: Path | None = None, *, as_text: bool = False) -> Any:
         """Return the graph, its variables and the saver as a `MetaGraphDef` message.
 

@@ -118,3 +118,11 @@ def test_a_variable_without_value_is_not_saved(tmp_path: Path) -> None:
     ):
         saver.save(session, tmp_path / "m")
     assert not list(tmp_path.glob("*.index"))
+
+
+def test_saver_is_made_from_its_message() -> None:
+    with graphmill.Graph().as_default() as graph:
+        graphmill.Variable(1.0, name="v")
+        saver = train.Saver()
+        copy = train.Saver.from_proto(saver.to_proto(), graph=graph)
+    assert copy.to_proto() == saver.as_saver_def()

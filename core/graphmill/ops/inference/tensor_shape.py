@@ -9,7 +9,7 @@ import math
 import operator
 from typing import TYPE_CHECKING, Any, overload
 
-from graphmill.errors import InvalidArgumentError
+from graphmill.errors import InvalidArgumentError, InvalidValueError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -117,6 +117,55 @@ class TensorShape:
                 f"Shape must be at least rank {rank} but is rank {len(self.dims)}"
             )
         return self
+
+    def with_rank_at_most(self, rank: int) -> TensorShape:
+        """Return the shape unchanged, after a check of its rank.
+
+        Raises:
+            InvalidArgumentError: it has more dimensions.
+        """
+        if self.dims is not None and len(self.dims) > rank:
+            raise InvalidValueError(
+                f"Shape must be at most rank {rank} but is rank {len(self.dims)}"
+            )
+        return self
+
+    def assert_has_rank(self, rank: int) -> None:
+        """Check the rank.
+
+        Raises:
+            InvalidArgumentError: it has another rank.
+        """
+        if self.rank not in (None, rank):
+            raise InvalidValueError(f"Shape {self} must have rank {rank}")
+
+    def assert_same_rank(self, other: Any) -> None:
+        """Check that another shape can have the same rank.
+
+        Raises:
+            InvalidArgumentError: it has another rank.
+        """
+        theirs = TensorShape(other)
+        if None not in (self.rank, theirs.rank) and self.rank != theirs.rank:
+            raise InvalidValueError(f"Shapes {self} and {theirs} must have the same rank")
+
+    def assert_is_compatible_with(self, other: Any) -> None:
+        """Check that one tensor can have both shapes.
+
+        Raises:
+            InvalidArgumentError: it cannot.
+        """
+        if not self.is_compatible_with(other):
+            raise InvalidValueError(f"Shapes {self} and {TensorShape(other)} are incompatible")
+
+    def assert_is_fully_defined(self) -> None:
+        """Check that rank and all sizes are known.
+
+        Raises:
+            InvalidArgumentError: they are not.
+        """
+        if not self.is_fully_defined():
+            raise InvalidValueError(f"Shape {self} is not fully defined")
 
     def merge_with(self, other: Any) -> TensorShape:
         """Merge two partial shapes of one tensor.

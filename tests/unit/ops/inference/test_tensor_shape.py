@@ -87,3 +87,28 @@ def test_relaxing_shapes_keeps_common_sizes(one: object, other: object) -> None:
     assert relaxed.is_compatible_with(left)
     assert relaxed.is_compatible_with(right)
     assert left.relaxed_with(left) == left
+
+
+def test_assertions_are_those_of_tensorflow() -> None:
+    shape = TensorShape([None, 2])
+    shape.assert_has_rank(2)
+    shape.assert_same_rank([1, 1])
+    shape.assert_is_compatible_with([5, 2])
+    TensorShape([1]).assert_is_fully_defined()
+    assert shape.with_rank_at_most(2) is shape
+    TensorShape(None).assert_has_rank(3)
+    for check in (
+        lambda: shape.assert_has_rank(1),
+        lambda: shape.assert_same_rank([1]),
+        lambda: shape.assert_is_compatible_with([5, 3]),
+        shape.assert_is_fully_defined,
+        lambda: shape.with_rank_at_most(1),
+    ):
+        with pytest.raises(ValueError, match="Shape"):
+            check()
+
+
+def test_shape_is_written_as_a_message() -> None:
+    message = TensorShape([None, 2]).as_proto()
+    assert TensorShape(message) == [None, 2]
+    assert TensorShape(None).as_proto().unknown_rank
