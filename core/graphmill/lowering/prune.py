@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from graphmill.errors import (
-    InvalidArgumentError,
-)
+from graphmill.errors import InvalidArgumentError, InvalidValueError
 from graphmill.graph.algorithms import ancestors
 from graphmill.graph.control_flow.frames import loop_of_output
 from graphmill.graph.graph import Graph
@@ -276,7 +274,7 @@ def _refuse_feeds_in_loops(fed: Iterable[tuple[Node, int]]) -> None:
     for node, output in fed:
         loop = loop_of_output(node)
         if loop is not None:
-            raise InvalidArgumentError(
+            raise InvalidValueError(
                 f"Tensor {node.name}:{output} may not be fed: it is in the loop {loop!r}, where it "
                 f"has a different value in each iteration. Feed an input of the loop instead",
                 node=node.name,
@@ -293,7 +291,7 @@ def _refuse_fetches_in_loops(fetched: Iterable[tuple[Node, int]]) -> None:
     for node, output in fetched:
         loop = loop_of_output(node)
         if loop is not None:
-            raise InvalidArgumentError(
+            raise InvalidValueError(
                 f"Operation {node.name} has been marked as not fetchable: {node.name}:{output} is "
                 f"in the loop {loop!r}, where it has a different value in each iteration. Fetch an "
                 f"output of the loop instead, or collect the values in a TensorArray; a watch "

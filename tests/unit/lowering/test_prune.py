@@ -261,7 +261,7 @@ def loop_graph() -> Graph:
 
 @pytest.mark.parametrize("name", ["merge", "less", "switch", "body", "next"])
 def test_s6_a_tensor_of_a_loop_is_not_fetched(name: str) -> None:
-    with pytest.raises(errors.InvalidArgumentError, match="marked as not fetchable") as caught:
+    with pytest.raises(errors.InvalidValueError, match="marked as not fetchable") as caught:
         build_client_graph(loop_graph(), OPS, ["x:0"], [f"{name}:0"], [])
     assert "in the loop 'count'" in caught.value.message
     assert "RunOptions.debug_options" in caught.value.message
@@ -270,7 +270,7 @@ def test_s6_a_tensor_of_a_loop_is_not_fetched(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["enter", "limit", "merge", "less", "cond", "body", "next"])
 def test_s6_a_tensor_of_a_loop_is_not_fed(name: str) -> None:
-    with pytest.raises(errors.InvalidArgumentError, match=f"{name}:0 may not be fed") as caught:
+    with pytest.raises(errors.InvalidValueError, match=f"{name}:0 may not be fed") as caught:
         build_client_graph(loop_graph(), OPS, ["x:0", f"{name}:0"], ["after:0"], [])
     assert caught.value.node == name
 
