@@ -418,7 +418,7 @@ def _counted_loops(tracer: Tracer, num_loops: int) -> CountedLoops:
     outermost: tuple[str, ...] = ()
     if not tracer.has_inner_loop and len(tracer.preemptible_loops) == num_loops:
         outermost = tuple(tracer.preemptible_loops)
-    each = tuple(tracer.long_loops) if tracer.has_inner_loop or num_loops > 1 else ()
+    each = tuple(tracer.limited_loops) if tracer.has_inner_loop or num_loops > 1 else ()
     fixed = tuple((body, count) for body, count in tracer.trips.items() if body not in each)
     return CountedLoops(outermost, each, fixed)
 

@@ -91,7 +91,7 @@ class Tracer:
     Attributes:
         has_inner_loop: whether a long loop is inside another loop or a conditional.
         trips: the number of iterations of each loop that always makes as many, by its body.
-        long_loops: the bodies of all loops that a limit may end, also of inner ones, in order.
+        limited_loops: the bodies of all loops that a limit may end, also of inner ones, in order.
         preemptible_loops: the bodies of the outermost loops that a limit may end, in order; empty
             for those in `trips`.
         offsets: static differences between traced integers.
@@ -109,7 +109,7 @@ class Tracer:
     ) -> None:
         self.has_inner_loop = False
         self.trips: dict[str, int] = {}
-        self.long_loops: dict[str, None] = {}
+        self.limited_loops: dict[str, None] = {}
         self.preemptible_loops: list[str] = []
         self._limit = limit
         self._depth = 0  # nesting depth of functions of loops and conditionals
@@ -424,7 +424,7 @@ class Tracer:
         else:
             self.has_inner_loop |= is_long and self._depth > 0
             if is_long:
-                self.long_loops[body_function.name] = None
+                self.limited_loops[body_function.name] = None
             count_run(body_function.name, before, after)
             if is_long and not self._depth:
                 is_known = body_function.name in self.trips
