@@ -50,6 +50,10 @@ class LocalReader:
         self._identity = (status.st_size, status.st_mtime_ns)
         self._lock = threading.Lock()
 
+    def fileno(self) -> int:
+        """Return the file descriptor, for libraries that open files themselves."""
+        return self._fd
+
     def map(self) -> mmap.mmap:
         """Map the whole file, which must not be empty, into memory for reading."""
         import mmap  # here: many programs map no file
