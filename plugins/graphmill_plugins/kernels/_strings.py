@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
+from graphmill.spi.kernels import cancellable
 from graphmill_plugins.kernels._support import check_size
 
 if TYPE_CHECKING:
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 STRING = dtypes.string.as_numpy_dtype
+_FEW: Final = 4096
+"""So many elements do not take long."""
 
 
 def string_array(items: Sequence[bytes], shape: Sequence[int] | None = None) -> Any:
@@ -43,15 +46,21 @@ def string_scalar(item: bytes) -> Any:
 
 def map_strings(function: Callable[[bytes], bytes], value: Value) -> Any:
     """Return the tensor of `function(element)` for each element."""
-    return string_array(list(map(function, value.ravel().tolist())), value.shape)
+    return string_array(list(map(function, _elements(value))), value.shape)
 
 
 def map_numbers(
     function: Callable[[bytes], Any], value: Value, dtype: np.dtype[Any] | type[Any]
 ) -> Any:
     """Return the numeric tensor of `function(element)` for each element."""
-    items = map(function, value.ravel().tolist())
+    items = map(function, _elements(value))
     return np.fromiter(items, dtype, value.size).reshape(value.shape)
+
+
+def _elements(value: Value) -> Iterable[bytes]:
+    """Return the elements of a tensor; an iteration over many ends when the step is cancelled."""
+    items: list[bytes] = value.ravel().tolist()
+    return items if len(items) <= _FEW else cancellable(items)
 
 
 def map_distinct(function: Callable[[bytes], T], items: list[bytes]) -> Iterable[T]:

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
-from graphmill_plugins.kernels._strings import map_distinct
+from graphmill.errors import CancelledError
+from graphmill.runtime.steps.step_runner import running
+from graphmill_plugins.kernels._strings import (
+    map_distinct,
+    map_numbers,
+    map_strings,
+    string_array,
+)
 from graphmill_plugins.kernels.packed_strings import PackedStrings
 
 
@@ -29,3 +38,13 @@ def test_packed_strings_have_sizes_and_words(items):
     assert [packed.text[start : start + size] for start, size in places] == items
     words = packed.words_at(packed.starts)
     assert [int(word) & 0xFF for word in words] == [(item + b"\0")[0] for item in items]
+
+
+@pytest.mark.parametrize("function", [map_strings, lambda f, value: map_numbers(f, value, object)])
+def test_work_on_many_strings_ends_when_the_step_is_cancelled(function):
+    few, many = (string_array([b"1"] * count) for count in (1000, 5000))
+    with running(SimpleNamespace(is_cancelled=True)):
+        assert len(function(bytes, few)) == 1000
+        with pytest.raises(CancelledError):
+            function(bytes, many)
+    assert len(function(bytes, many)) == 5000

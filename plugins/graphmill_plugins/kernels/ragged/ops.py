@@ -14,6 +14,7 @@ import numpy as np
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError, ResourceExhaustedError
 from graphmill.spi import kernel
+from graphmill.spi.kernels import cancellable
 from graphmill_plugins.kernels._support import check_size, object_array, shape_text
 from graphmill_plugins.kernels.ragged._ragged import check_nested, spans, splits_of
 from graphmill_plugins.kernels.sparse.layout import fill_empty_rows_grad, positions_with_empty_rows
@@ -98,7 +99,7 @@ def _filled(first: Any, step: Any, lengths: Any) -> Any:
         out += np.repeat(first - before * step, lengths)
         return out
     rows = []
-    for start, delta, length in zip(first, step, lengths.tolist(), strict=True):
+    for start, delta, length in cancellable(zip(first, step, lengths.tolist(), strict=True)):
         row = np.full(length, delta, first.dtype)
         row[:1] = start
         rows.append(np.add.accumulate(row, dtype=first.dtype))
