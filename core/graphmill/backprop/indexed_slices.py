@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from graphmill.errors import InvalidValueError
+from graphmill.graph.node_roles import is_constant
 from graphmill.ops import array, math
 from graphmill.ops.inference.tensor_shape import TensorShape
 
@@ -64,7 +65,7 @@ class IndexedSlices:
     def shape(self) -> TensorShape:
         """Static shape of the tensor, as far as it is known."""
         sizes = self.dense_shape
-        if sizes is not None and sizes.op.op == "Const":
+        if sizes is not None and is_constant(sizes.op):
             return TensorShape(sizes.op.attrs["value"].numpy().tolist())
         return self.values.shape.with_axis(0, None)
 
