@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphmill.errors import InvalidArgumentError
-from graphmill_plugins.kernels._support import shape_text
+from graphmill_plugins.kernels._support import check_axis_count, shape_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,7 +56,8 @@ def shape_of_tensor(tensor: Value) -> Shape:
     """Return the shape in an integer tensor: a vector of sizes, or the scalar -1.
 
     Raises:
-        InvalidArgumentError: another scalar, a tensor of higher rank, or sizes below -1.
+        InvalidArgumentError: another scalar, a tensor of higher rank, sizes below -1, or more of
+            them than a tensor can have axes.
     """
     if tensor.ndim == 0:
         if int(tensor) == -1:
@@ -70,6 +71,7 @@ def shape_of_tensor(tensor: Value) -> Shape:
             f"a shape must be a vector of sizes or -1, got a tensor of shape "
             f"{shape_text(tensor.shape)}"
         )
+    check_axis_count(tensor, "a shape")
     sizes = tuple(tensor.tolist())
     if sizes and min(sizes) < -1:
         raise InvalidArgumentError(f"the shape {list(sizes)} has a size below -1")

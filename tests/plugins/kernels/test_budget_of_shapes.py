@@ -65,7 +65,18 @@ def test_sum_over_an_empty_axis_is_refused(reduce: Any) -> None:
         run(lambda x: reduce(x, [0]), empty)
 
 
-@pytest.mark.parametrize("op", ["ScatterNd", "ConcatOffset", "Tile", "Reshape"])
+@pytest.mark.parametrize(
+    "op",
+    [
+        "ScatterNd",
+        "ConcatOffset",
+        "Tile",
+        "Reshape",
+        "RandomUniform",
+        "TensorListGetItem",
+        "EmptyTensorList",
+    ],
+)
 def test_vector_of_more_sizes_than_axes_can_be_is_refused_unread(op: str) -> None:
     sizes = np.broadcast_to(np.int32(1), 1 << 40)  # a constant stores one value for all
     makes: dict[str, Callable[[Any], Any]] = {
@@ -73,6 +84,26 @@ def test_vector_of_more_sizes_than_axes_can_be_is_refused_unread(op: str) -> Non
         "ConcatOffset": lambda x: ops.array.concat_offset(0, [x, x])[0],
         "Tile": lambda x: ops.array.tile([1.0], x),
         "Reshape": lambda x: ops.array.reshape([1.0], x),
+        "RandomUniform": lambda x: ops.random.random_uniform(x, dtype="float32"),
+        "TensorListGetItem": lambda x: ops.tensor_list.tensor_list_get_item(
+            ops.tensor_list.tensor_list_reserve(-1, 1, element_dtype="float32"),
+            0,
+            x,
+            element_dtype="float32",
+        ),
+        "EmptyTensorList": lambda x: ops.tensor_list.tensor_list_length(
+            ops.tensor_list.empty_tensor_list(x, 1, element_dtype="float32")
+        ),
     }
     with pytest.raises(errors.InvalidArgumentError, match=r"1099511627776 elements.*at most 254"):
         run(makes[op], sizes, "int32")
+
+
+def test_sparse_reshape_to_more_sizes_than_axes_can_be_is_refused() -> None:
+    indices = np.zeros((1, 1), np.int64)
+    with pytest.raises(errors.InvalidArgumentError, match=r"1000000 elements.*at most 254"):
+        run(
+            lambda x: ops.sparse.sparse_reshape(indices, [1], x)[1],
+            np.ones(1_000_000, np.int64),
+            "int64",
+        )

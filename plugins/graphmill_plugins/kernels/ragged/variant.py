@@ -14,6 +14,7 @@ import numpy as np
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
+from graphmill_plugins.kernels._support import check_axis_count
 from graphmill_plugins.kernels.ragged._ragged import RaggedVariant, check_nested, splits_of
 from graphmill_plugins.kernels.unstack import rows as rows_of
 
@@ -155,6 +156,7 @@ def ragged_tensor_to_variant_gradient(
         raise InvalidArgumentError(
             f"dense_values_shape must be a vector, got shape {list(dense_values_shape.shape)}"
         )
+    check_axis_count(dense_values_shape, "dense_values_shape")
     shape = tuple(dense_values_shape.tolist())
     if min(shape, default=0) < 0:
         raise InvalidArgumentError(f"Dimension {min(shape)} must be >= 0, got {list(shape)}")

@@ -17,7 +17,7 @@ import numpy as np
 
 from graphmill import dtypes, errors
 from graphmill_plugins.kernels._helper_threads import HELPERS
-from graphmill_plugins.kernels._support import check_size
+from graphmill_plugins.kernels._support import check_axis_count, check_size
 from graphmill_plugins.kernels.random._float32_math import log, sine_and_cosine
 
 if TYPE_CHECKING:
@@ -386,7 +386,8 @@ def output_shape(shape: Value) -> tuple[tuple[int, ...], int]:
         raise errors.InvalidArgumentError(
             f"shape must be a vector of {{int32,int64}}, got shape {list(array.shape)}"
         )
-    sizes = tuple(int(size) for size in array)
+    check_axis_count(array, "shape")
+    sizes = tuple(array.tolist())
     if min(sizes, default=0) < 0:
         raise errors.InvalidArgumentError(f"shape must have non-negative sizes, got {list(sizes)}")
     check_size(sizes, itemsize=4)

@@ -13,7 +13,13 @@ import numpy as np
 
 from graphmill.errors import InternalError, InvalidArgumentError
 from graphmill.spi import kernel
-from graphmill_plugins.kernels._support import check_size, checked_axis, object_array, shape_text
+from graphmill_plugins.kernels._support import (
+    check_axis_count,
+    check_size,
+    checked_axis,
+    object_array,
+    shape_text,
+)
 from graphmill_plugins.kernels.sparse._sparse import (
     are_in_order,
     check_bounds,
@@ -93,6 +99,7 @@ def sparse_reshape(indices: Value, shape: Value, new_shape: Value) -> tuple[Valu
     old = checked_sizes(shape, "input shape")
     if not all(old) and len(indices):
         raise InvalidArgumentError(f"Input shape {shape_text(old)} is empty, but there are indices")
+    check_axis_count(new_shape, "new shape")
     sizes = _reshaped_sizes(old, new_shape.tolist())
     out_shape = np.array(sizes, np.int64)
     if old == sizes:
