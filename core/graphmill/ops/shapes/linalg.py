@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from graphmill.errors import InvalidArgumentError
+from graphmill.ops.inference.output_bounds import OutputBound, bounded_by
 from graphmill.ops.inference.tensor_shape import UNKNOWN_SHAPE, TensorShape, merged_size
 from graphmill.ops.shapes import _common as common
 
@@ -78,6 +79,36 @@ def _smaller(one: Size, other: Size) -> Size:
     return None if one is None or other is None else min(one, other)
 
 
+@bounded_by(OutputBound.INPUT)
+def solved(op: ShapeContext) -> TensorShape:
+    """Return the shape of the solutions for square matrices."""
+    return _solutions(square(op), op.shape("rhs"), is_square=True)
+
+
+def least_squares(op: ShapeContext) -> TensorShape:
+    """Return the shape of the solutions for matrices of any number of rows and columns."""
+    matrices = op.shape("matrix").with_rank_at_least(2)
+    return _solutions(matrices, op.shape("rhs"), is_square=False)
+
+
+@bounded_by(OutputBound.PRODUCT)
+def triangular_solved(op: ShapeContext) -> TensorShape:
+    """Return the shape of the solutions for triangular matrices; batches broadcast."""
+    matrices, right = square(op), op.shape("rhs").with_rank_at_least(2)
+    if matrices.rank is None or right.rank is None:
+        return UNKNOWN_SHAPE
+    rows = merged_size(merged_size(*matrices[-2:]), right[-2])
+    return matrices[:-2].broadcast_with(right[:-2]).concatenate((rows, right[-1]))
+
+
+def _solutions(matrices: TensorShape, right: TensorShape, *, is_square: bool) -> TensorShape:
+    """Return the shape of the solutions of equations; batches must be equal."""
+    right = right.with_rank_at_least(2)
+    rows = merged_size(matrices[-2], right[-2])
+    unknowns = merged_size(matrices[-1], rows) if is_square else matrices[-1]
+    return matrices[:-2].merge_with(right[:-2]).concatenate((unknowns, right[-1]))
+
+
 def _if_rank_is_known(function: ShapeFunction) -> ShapeFunction:
     """Return a shape function that leaves all outputs unknown if the rank of the input is."""
     return lambda op: (
@@ -89,6 +120,9 @@ SHAPES: Final[dict[str, ShapeFunction]] = common.table(
     ("MatrixDeterminant", determinant),
     ("Cholesky MatrixInverse MatrixExponential MatrixSquareRoot", square),
     ("Einsum", einsum),
+    ("MatrixSolve", solved),
+    ("MatrixSolveLs", least_squares),
+    ("MatrixTriangularSolve", triangular_solved),
     ("Qr", _if_rank_is_known(qr)),
     ("Svd BatchSvd", _if_rank_is_known(svd)),
 )

@@ -109,3 +109,48 @@ def test_index_of_the_largest_of_at_most_one_axis_is_a_scalar() -> None:
         assert ops.math.arg_max(graph.placeholder("float32", [3]), 5).shape == ()
         with pytest.raises(errors.InvalidArgumentError, match="axis 5 is out of range"):
             ops.math.arg_max(graph.placeholder("float32", [3, 2]), 5)
+
+
+@pytest.mark.parametrize(
+    ("op", "matrix", "rhs", "expected"),
+    [
+        ("MatrixSolve", (None, 3, 3), (2, 3, 1), (2, 3, 1)),
+        ("MatrixSolve", (2, 3, 3), None, (2, 3, None)),
+        ("MatrixSolve", None, (2, 3, 1), (2, 3, 1)),
+        ("MatrixSolveLs", (2, 3, 4), (2, 3, 1), (2, 4, 1)),
+        ("MatrixSolveLs", None, (2, 3, 1), (2, None, 1)),
+        ("MatrixTriangularSolve", (3, 3), (2, 3, 1), (2, 3, 1)),
+        ("MatrixTriangularSolve", (2, 3, 3), None, None),
+    ],
+)
+def test_shapes_of_solutions_are_inferred(op: str, matrix: Any, rhs: Any, expected: Any) -> None:
+    assert _solved(op, matrix, rhs).dims == expected
+
+
+@pytest.mark.parametrize(
+    ("op", "matrix", "rhs"),
+    [
+        ("MatrixSolve", (2, 3, 3), (4, 3, 1)),
+        ("MatrixSolve", (3, 3), (2, 3, 1)),
+        ("MatrixSolve", (2, 3, 4), (2, 3, 1)),
+        ("MatrixSolveLs", (1, 3, 3), (2, 3, 1)),
+        ("MatrixSolveLs", (3, 3), (3,)),
+        ("MatrixTriangularSolve", (2, 3, 3), (4, 3, 1)),
+    ],
+)
+def test_equations_of_shapes_that_do_not_fit_are_refused(op: str, matrix: Any, rhs: Any) -> None:
+    with pytest.raises(errors.InvalidArgumentError, match=op):
+        _solved(op, matrix, rhs)
+
+
+def _solved(op: str, matrix: Any, rhs: Any) -> Any:
+    graph = graphmill.Graph()
+    with graph.as_default():
+        inputs = [graph.placeholder("float32", matrix), graph.placeholder("float32", rhs)]
+        if op == "MatrixSolveLs":
+            return ops.linalg.matrix_solve_ls(*inputs, 0.0).shape
+        solve = {
+            "MatrixSolve": ops.linalg.matrix_solve,
+            "MatrixTriangularSolve": ops.linalg.matrix_triangular_solve,
+        }[op]
+        return solve(*inputs).shape
