@@ -224,7 +224,7 @@ def kernel(
         static: inputs (OpDef names) that are concrete NumPy arrays even while a compiler traces.
         stateful: it receives an `OpKernelContext` instead of the namespace. A class is instantiated
             once for each session and node, with an `OpKernelConstruction`, and called with context
-            and inputs.
+            and inputs; one without state is called with the inputs alone.
         async_: it receives `done` by keyword, returns at once, and calls `done(outputs, error)`
             later.
         expensive: it is expensive enough to run in another thread.

@@ -102,9 +102,10 @@ def takes_namespace(definition: KernelDef, op_def: OpDef) -> bool:
 
     A kernel that always uses the same namespace (a host kernel, or one for a single backend)
     receives it only if its first parameter is called `xp`. (It also receives it if it has `*args`,
-    or, which is deprecated, under another name.)
+    or, which is deprecated, under another name.) An instance of a class never does: its class gets
+    the namespace with the node.
     """
-    if definition.stateful:
+    if definition.stateful or isinstance(definition.function, type):
         return False
     if not (definition.host or definition.backend):
         return True
@@ -133,7 +134,8 @@ def _num_leading(definition: KernelDef, op_def: OpDef) -> int:
 def _check_namespace_name(definition: KernelDef, op_def: OpDef, parameters: Parameters) -> None:
     """Warn if a kernel that may omit the namespace takes it under another name than `xp`."""
     positional = parameters.positional
-    if definition.stateful or not (definition.host or definition.backend) or not positional:
+    is_general = not (definition.host or definition.backend)
+    if definition.stateful or isinstance(definition.function, type) or is_general or not positional:
         return
     name = positional[0]
     if name not in _NAMESPACE and _renames_namespace(definition, op_def, parameters):
