@@ -1,9 +1,10 @@
 """Canonical forms: clusters with equal forms are compiled to equal programs.
 
 A form lists the nodes of a cluster and its functions in the order in which they are computed: op,
-attrs, inputs. Names of nodes and functions are not in it, nor are the values of large constants,
-which are arguments of programs. Clusters whose nodes come in another order have different forms,
-so some equal clusters are not found, but clusters with equal forms always are equal.
+attrs, inputs. Names of nodes and functions are not in it, except of nodes whose kernel is made for
+them, nor are the values of large constants, which are arguments of programs. Clusters whose nodes
+come in another order have different forms, so some equal clusters are not found, but clusters with
+equal forms always are equal.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from graphmill.errors import OpError
 from graphmill.spi import CallKind, FuncAttr, Source
 from graphmill.spi.graphs import calls_of
-from graphmill_plugins.jit.ir.lowering_choices import followed_functions
+from graphmill_plugins.jit.ir.lowering_choices import LoweringChoice, followed_functions
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Iterator
@@ -110,7 +111,9 @@ class _Forms:
             if value is None:
                 return None
             attrs.append(value)
-        return node.op, handle, tuple(attrs)
+        choice = self._bodies.choices.of(node, refuses=False)
+        name = node.name if isinstance(choice, LoweringChoice) and choice.is_of_node else ""
+        return node.op, handle, tuple(attrs), name
 
     def _attr(self, node: Node, value: Any, functions: Collection[tuple[str, int]]) -> Any:
         """Return the form of an attr's value in a tuple; None if it has none."""

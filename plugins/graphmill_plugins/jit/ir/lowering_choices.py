@@ -66,6 +66,12 @@ class LoweringChoice(NamedTuple):
         return self.lowering is not None and self.lowering.function is not None
 
     @property
+    def is_of_node(self) -> bool:
+        """Whether the kernel is made for one node, whose name may decide what it computes."""
+        definition = None if self.kernel is None else self.kernel.definition
+        return definition is not None and not (definition.stateful or definition.is_shareable)
+
+    @property
     def takes_handles(self) -> bool:
         """Whether inputs and outputs may be variables, tensor arrays, lists and the like."""
         traces = self.kernel is not None and self.kernel.definition.traces_variables

@@ -244,7 +244,8 @@ class Tracer:
                 return folded
         choice = self._kernels.choice(node)
         self._num_traced += 1
-        key = None if variable is not None else self._replays.key_of(node, inputs)
+        is_own = variable is not None or choice.is_of_node
+        key = None if is_own else self._replays.key_of(node, inputs)
         outputs = self._replays.find(key, inputs)
         if outputs is None:
             outputs = self._outputs_of_kernel(node, inputs, state, variable, key)
