@@ -58,7 +58,7 @@ class TraceContext(Protocol):
 
     Attributes:
         xp: the array namespace of traced values (`jax.numpy`).
-        node_name: name of the node.
+        node_name: name of the node, for messages: clusters that differ in names share a program.
         op: its op type.
         attrs: its attrs in canonical form.
     """
