@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError, UnimplementedError
 from graphmill_plugins._lazy_jax import lax
 from graphmill_plugins.kernels._support import in_float32, is_narrow, is_numpy, shape_text
@@ -103,7 +104,8 @@ def make_fusion(
         attrs: the attrs of the node.
 
     Raises:
-        InvalidArgumentError: nothing is fused, or the number of additional inputs is wrong.
+        InvalidArgumentError: nothing is fused, or the number of additional inputs or the type of
+            one is wrong.
         UnimplementedError: there is no such fusion.
     """
     fused = tuple(attrs["fused_ops"])
@@ -122,7 +124,22 @@ def make_fusion(
         activation(xp, rest[0], T, attrs["leakyrelu_alpha"]) if rest else None,
     )
     fusion.check(f"{name} with {first}", attrs["num_args"])
+    _check_types(name, T, attrs.get("TArgs", ()))
     return fusion
+
+
+def _check_types(name: str, T: np.dtype[Any], types: Sequence[Any]) -> None:
+    """Check that the additional inputs have the type of the product.
+
+    Raises:
+        InvalidArgumentError: one has another type.
+    """
+    for index, dtype in enumerate(map(dtypes.as_dtype, types)):
+        if dtype is not dtypes.as_dtype(T):
+            raise InvalidArgumentError(
+                f"{name}: args[{index}] has the type {dtype.name}, the product "
+                f"{dtypes.as_dtype(T).name}; cast one of them"
+            )
 
 
 def _gelu_approximate(xp: ArrayNamespace, T: np.dtype[Any]) -> Function:
