@@ -77,9 +77,9 @@ def test_the_worker_of_the_task_is_served_too(server, client):
 
 
 def test_missing_methods_are_unimplemented(client):
-    path = "/tensorflow.WorkerService/CompleteGroup"
+    path = "/tensorflow.WorkerService/RecvBuf"
     code, message = status_of(lambda: client.raw(path, b""))
-    assert (code, "CompleteGroup" in message) == ("UNIMPLEMENTED", True)
+    assert (code, "RecvBuf" in message) == ("UNIMPLEMENTED", True)
     eager = "/tensorflow.eager.EagerService/CreateContext"
     assert status_of(lambda: client.raw(eager, b""))[0] == "UNIMPLEMENTED"
 
