@@ -1,4 +1,4 @@
-"""The hooks of plugins: their arguments, and when each is called.
+"""The hooks of plugins, for plugin authors to look up: their arguments, and when each is called.
 
 Implement a hook as a function marked `@graphmill.hookimpl`, with only the arguments that it needs.
 While a `Host` is assembled, the registration hooks are called in the order below, each for all
