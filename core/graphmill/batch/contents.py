@@ -68,8 +68,6 @@ class Members:
         """Return the member for each input; further members are ignored."""
         if not isinstance(self.value, dict):
             return {only_input(specs, location)[0]: self.value}
-        if len(specs) == len(self.value) == 1:
-            return dict(zip(specs, self.value.values(), strict=True))
         only = len(specs) == 1
         return {
             name: _member(self.value, name, location, spec if only else None)
@@ -174,10 +172,11 @@ def choose_columns(
             of_input[name] = tuple(range(len(header)))
             vectors |= {name} if len(header) > 1 else set()
         else:
-            raise InvalidArgumentError(
+            error = InvalidArgumentError(
                 f"{location}: no column is named {name!r}{suggest(name, header)}; "
                 f"the columns are {_listed(header)}"
             )
+            raise _with_separator_note(error, header)
     return Columns(tuple(header), of_input, vectors)
 
 
@@ -269,10 +268,11 @@ def _too_many_columns(name: str, columns: Sequence[str], location: str) -> Inval
 
 def _column(positions: Mapping[str, int], name: str, location: str) -> int:
     if name not in positions:
-        raise InvalidArgumentError(
+        error = InvalidArgumentError(
             f"{location}: there is no column {name!r}{suggest(name, positions)}; "
             f"the columns are {_listed(positions)}"
         )
+        raise _with_separator_note(error, list(positions))
     return positions[name]
 
 
@@ -287,13 +287,24 @@ def _numbers(words: Sequence[str], location: str) -> Any:
     """Return the only number, or a list of numbers."""
     try:
         numbers = [_number(word) for word in words]
-    except ValueError as error:
-        raise InvalidArgumentError(
-            f"{location} contains text that is not a number: {error}"
-        ) from None
+    except ValueError as cause:
+        error = InvalidArgumentError(f"{location} contains text that is not a number: {cause}")
+        raise _with_separator_note(error, words) from None
     if not numbers:
         raise InvalidArgumentError(f"{location} is empty, expected numbers")
     return numbers[0] if len(numbers) == 1 else numbers
+
+
+def _with_separator_note(error: InvalidArgumentError, cells: Sequence[str]) -> InvalidArgumentError:
+    """Return an error with advice if cells contain the separator of another format."""
+    for separator, name in ((";", "semicolons"), ("\t", "tabs")):
+        if any(separator in cell for cell in cells):
+            error.add_note(
+                f"try: a file whose columns are separated by commas, or by tabs in a .tsv; these "
+                f"look separated by {name}"
+            )
+            return error
+    return error
 
 
 def _number(word: str) -> float | bool:

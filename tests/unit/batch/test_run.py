@@ -141,7 +141,7 @@ def test_element_columns_and_lists_in_cells_feed_a_vector(sums: str, tmp_path: P
 
 def test_json_lines_feed_by_member_or_value(sums: str, products: str, tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
-    path.write_text('[1, 2, 3]\n\n{"x": [4, 5, 6]}\n{"anything": [1, 1, 1]}\n')
+    path.write_text('[1, 2, 3]\n\n{"x": [4, 5, 6]}\n{"x": [1, 1, 1], "more": 2}\n')
     batch.run(sums, path, tmp_path / "out.jsonl")
     lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     assert [line["outputs"]["total:0"] for line in lines] == [6, 15, 3]
@@ -149,6 +149,26 @@ def test_json_lines_feed_by_member_or_value(sums: str, products: str, tmp_path: 
     path.write_text('{"a": 2, "b": [3], "more": 1}\n')
     (only,) = batch.predict(products, each=path, inputs={"factor": np.float32(1)})
     assert only.outputs["product:0"] == 6
+
+
+def test_member_of_another_name_than_the_only_input_is_refused(sums: str, tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"xs": [1, 2, 3]}\n')
+    message = r"rows\.jsonl:1 has no value for input 'x'; did you mean 'xs'\?; it has 'xs'"
+    with pytest.raises(errors.InvalidArgumentError, match=message):
+        list(batch.predict(sums, each=path))
+
+
+def test_columns_separated_by_semicolons_are_pointed_out(
+    sums: str, products: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("a;b\n1;2\n")
+    inputs = {"factor": np.float32(1)}
+    for model, options in ((sums, {}), (products, {"inputs": inputs}), (sums, {"columns": ["a"]})):
+        with pytest.raises(errors.InvalidArgumentError) as caught:
+            list(batch.predict(model, each=path, **options))
+        assert "look separated by semicolons" in caught.value.__notes__[0]
 
 
 def test_text_files_feed_texts_by_line_or_whole(texts: str, tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from graphmill.cli.input.input_spec import InputSpec
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+_MAX_SHOWN: Final = 60  # characters of a value in a message
 
 
 def load(source: Source, spec: InputSpec, images: ImageOptions | None = None) -> Array:
@@ -160,7 +162,19 @@ def _cast(array: Array, source: Source, spec: InputSpec) -> Array:
         with np.errstate(all="ignore"):
             cast = array.astype(target.as_numpy_dtype)
         widens = target.is_complex or (target.is_floating and array.dtype.kind != "c")
-        if widens or np.array_equal(cast.astype(array.dtype), array):
+        differs = cast.astype(array.dtype) != array
+        if widens or not differs.any():
             return cast
+        value = array[differs][0]
+    else:
+        value = next(iter(array.flat), b"")
+    raise _misfit(array, value, source, spec)
+
+
+def _misfit(array: Array, value: Any, source: Source, spec: InputSpec) -> InvalidArgumentError:
+    """Return the error for an array, one of whose elements the input's dtype does not have."""
     actual = "string" if array.dtype == object else array.dtype.name
-    raise InvalidArgumentError(f"{source} is {actual}, which does not fit {spec}")
+    shown = repr(value if isinstance(value, bytes) else value.item())
+    if len(shown) > _MAX_SHOWN:
+        shown = shown[: _MAX_SHOWN - 3] + "..."
+    return InvalidArgumentError(f"{source} is {actual}, which does not fit {spec}: it has {shown}")

@@ -46,6 +46,12 @@ def test_values_that_do_not_fit_an_integer_are_refused(text: str) -> None:
         load_short(f"x={text}", INTS)
 
 
+@pytest.mark.parametrize(("text", "value"), [("[1, 2.5]", "2.5"), ("['a']", "b'a'")])
+def test_value_that_does_not_fit_an_integer_is_shown(text: str, value: str) -> None:
+    with pytest.raises(errors.InvalidArgumentError, match=f"does not fit .*: it has {value}$"):
+        load_short(f"x={text}", INTS)
+
+
 def test_whole_floats_fit_an_integer() -> None:
     assert load_short("x=[1.0, -2.0]", INTS).tolist() == [1, -2]
 
