@@ -14,7 +14,7 @@ from graphmill.errors import (
     UnimplementedError,
     suggest,
 )
-from graphmill.spi import files
+from graphmill.spi import TensorShape, files
 from graphmill.spi.graphs import is_result
 from graphmill.spi.passes import EffectsPolicy
 from graphmill_plugins._constants import marking
@@ -88,6 +88,16 @@ class JaxFunction:
             self.params: dict[str, Any] = {
                 name: jax.numpy.asarray(value) for name, value in graph.variables.items()
             }
+
+    def __repr__(self) -> str:
+        inputs = ", ".join(
+            f"{each.name!r}: {each.dtype.name} {TensorShape(each.shape)}" for each in self.inputs
+        )
+        outputs = ", ".join(map(repr, self.outputs))
+        return (
+            f"<JaxFunction of {len(self.params)} params and {{{inputs}}}, "
+            f"with the outputs {outputs}>"
+        )
 
     def __call__(self, params: Arrays, inputs: Arrays) -> dict[str, Any]:
         """Return the outputs by name.

@@ -282,3 +282,14 @@ def test_shapes_are_checked(shapes: Any, message: str) -> None:
         pytest.raises(errors.InvalidArgumentError, match=message),
     ):
         graphmill.export.convert(session, "stablehlo", {"x": x}, {"y": y}, shapes=shapes)
+
+
+def test_repr_names_inputs_and_outputs() -> None:
+    graph = graphmill.Graph()
+    with graph.as_default():
+        x = graph.placeholder("float32", [None, 3], name="x")
+        y = ops.math.neg(x)
+    with graphmill.Session(graph=graph) as session:
+        function = graphmill.export.convert(session, "jax", {"x": x}, {"y": y})
+    shown = "<JaxFunction of 0 params and {'x': float32 (None, 3)}, with the outputs 'y'>"
+    assert repr(function) == shown
