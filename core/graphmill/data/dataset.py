@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from graphmill.data.element_spec import DatasetSpec, pack
 from graphmill.data.recipe import Recipe, common_graph
+from graphmill.data.source_methods import SourceMethods
+from graphmill.data.step_methods import StepMethods
 from graphmill.errors import FailedPreconditionError, InvalidArgumentError, InvalidValueError
 from graphmill.proto.wire import length_delimited
 
@@ -34,7 +36,7 @@ INFINITE_CARDINALITY: Final = -1
 UNKNOWN_CARDINALITY: Final = -2
 
 
-class Dataset:
+class Dataset(SourceMethods, StepMethods):
     """A sequence of elements, each a tensor or a structure of tensors.
 
     Threads: several may iterate over it at the same time.
@@ -389,13 +391,7 @@ class Dataset:
         """
         if name is None:
             return self
-        if not name.isidentifier():
-            raise InvalidValueError(
-                f"the name {name!r} of a dataset is not a valid identifier; use letters, digits "
-                "and underscores"
-            )
-        build, text = self._build, name.encode()
-        metadata = length_delimited(1, len(text)) + text
+        build, metadata = self._build, metadata_named(name)
 
         def build_named(graph: Graph, inputs: list[Tensor]) -> Tensor:
             variant = build(graph, inputs)
@@ -535,6 +531,23 @@ class Dataset:
         return dataset
 
 
+def metadata_named(name: str | None) -> bytes:
+    """Return the metadata of a node of a dataset with a name.
+
+    Raises:
+        InvalidArgumentError: it is not a valid identifier.
+    """
+    if name is None:
+        return b""
+    if not name.isidentifier():
+        raise InvalidValueError(
+            f"the name {name!r} of a dataset is not a valid identifier; use letters, digits "
+            "and underscores"
+        )
+    text = name.encode()
+    return length_delimited(1, len(text)) + text
+
+
 def dataset_leaves(structure: Any, what: str) -> tuple[list[Dataset], Any]:
     """Return the datasets of a structure, and the structure of their element specs.
 
@@ -570,4 +583,5 @@ __all__ = [
     "Dataset",
     "DatasetSpec",
     "dataset_leaves",
+    "metadata_named",
 ]

@@ -18,7 +18,7 @@ from graphmill.ops import dataset as ops
 from graphmill.runtime.threads.finalizer_thread import call_when_dropped
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from graphmill.data.dataset import Dataset
     from graphmill.graph.tensor import Tensor
@@ -57,15 +57,21 @@ class DatasetValue:
 
     def as_element(self, values: list[Any]) -> Any:
         """Return the structure of the values of an element."""
-        specs = flatten(self.element_spec)
-        return pack(self.element_spec, map(self._as_part, values, specs))
+        return as_structure(self.element_spec, values, self)
 
-    def _as_part(self, value: Any, spec: Any) -> Any:
-        if not isinstance(spec, DatasetSpec):
-            return value
-        from graphmill.data.dataset import Dataset
 
-        return Dataset.of_value(DatasetValue(spec.element_spec, value, self))
+def as_structure(element_spec: Any, values: list[Any], owner: Any) -> Any:
+    """Return the structure of values, in which datasets keep `owner`."""
+    parts = zip(values, flatten(element_spec), strict=True)
+    return pack(element_spec, [_as_part(value, spec, owner) for value, spec in parts])
+
+
+def _as_part(value: Any, spec: Any, owner: Any) -> Any:
+    if not isinstance(spec, DatasetSpec):
+        return value
+    from graphmill.data.dataset import Dataset
+
+    return Dataset.of_value(DatasetValue(spec.element_spec, value, owner))
 
 
 class Reader:
@@ -118,6 +124,28 @@ def compute(dataset: Dataset) -> DatasetValue:
     for item, variant in zip(datasets, variants, strict=True):
         item.set_value(DatasetValue(item.element_spec, variant, owner))
     return dataset.value
+
+
+def evaluate(
+    dataset: Dataset, element_spec: Any, add: Callable[[Graph, Tensor], list[Tensor]]
+) -> Any:
+    """Return the values of nodes that read a dataset.
+
+    Args:
+        dataset: the dataset.
+        element_spec: the structure of the values.
+        add: adds the nodes to a graph, for the variant tensor of the dataset.
+
+    Raises:
+        OpError: the dataset or the nodes cannot be computed.
+    """
+    graph = Graph()
+    with graph.as_default():
+        variant = graph.placeholder("variant", [])
+        results = add(graph, variant)
+    opened = _OpenSession(graph)
+    values = opened.session.run(results, {variant: dataset.value.variant})
+    return as_structure(element_spec, values, (opened, dataset.value))
 
 
 class _OpenSession:

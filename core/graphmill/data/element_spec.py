@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphmill import dtypes
 from graphmill.dtypes import as_dtype
-from graphmill.errors import InvalidArgumentError
+from graphmill.errors import InvalidArgumentError, InvalidValueError
 from graphmill.graph import structures
 from graphmill.ops.inference.tensor_shape import TensorShape
 
@@ -96,6 +96,22 @@ def pack(structure: Any, leaves: Iterable[Any]) -> Any:
     return structures.pack(structure, leaves)
 
 
+def as_datasets(element_spec: Any, tensors: Iterable[Any]) -> Any:
+    """Return the element of the tensors of its leaves: datasets for their variants."""
+    from graphmill.data.dataset import Dataset
+
+    parts = zip(tensors, flatten(element_spec), strict=True)
+    return pack(
+        element_spec,
+        [
+            Dataset.of_tensor(tensor, spec.element_spec)
+            if isinstance(spec, DatasetSpec)
+            else tensor
+            for tensor, spec in parts
+        ],
+    )
+
+
 def map_spec(function: Callable[[Spec], Spec], element_spec: Any) -> Any:
     """Return a structure with `function` applied to each spec."""
     return structures.map_leaves(function, element_spec)
@@ -134,22 +150,28 @@ def output_attrs(element_spec: Any) -> dict[str, Any]:
     }
 
 
-def check_same_structure(expected: Any, actual: Any, what: str) -> None:
-    """Check that the elements of two datasets have one structure and the same types.
+def check_same_structure(
+    expected: Any, actual: Any, what: str, other: str = "the element of this dataset"
+) -> None:
+    """Check that two elements have one structure and the same types.
+
+    Args:
+        expected: the spec of one, which messages call `other`.
+        actual: the spec of the one that is checked, which messages call `what`.
+        what, other: names for messages.
 
     Raises:
         InvalidArgumentError: they differ.
     """
-    structures.check_same(expected, actual, what, "the element of this dataset")
-    for (path, one), (_, other) in zip(
+    structures.check_same(expected, actual, what, other)
+    for (path, one), (_, found) in zip(
         structures.flatten_with_paths(expected),
         structures.flatten_with_paths(actual),
         strict=True,
     ):
-        if one.dtype is not other.dtype:
-            raise InvalidArgumentError(
-                f"{what}{path} is {other.dtype.name}, but the element of this dataset is "
-                f"{one.dtype.name}"
+        if one.dtype is not found.dtype:
+            raise InvalidValueError(
+                f"{what}{path} is {found.dtype.name}, but {other} is {one.dtype.name}"
             )
 
 

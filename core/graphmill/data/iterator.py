@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from graphmill.data.dataset import Dataset
 from graphmill.data.element_spec import (
-    DatasetSpec,
     TensorSpec,
+    as_datasets,
     check_same_structure,
     convert_leaves,
     flatten,
@@ -25,6 +24,7 @@ from graphmill.graph.random_seed import get_seed
 from graphmill.ops import dataset as ops
 
 if TYPE_CHECKING:
+    from graphmill.data.dataset import Dataset
     from graphmill.graph.node import Node
     from graphmill.graph.tensor import Tensor
 
@@ -95,16 +95,7 @@ class Iterator:
         """
         attrs = output_attrs(self.element_spec)
         tensors = ops.iterator_get_next(self.handle, name=name, **attrs)
-        parts = zip(tensors, flatten(self.element_spec), strict=True)
-        return pack(
-            self.element_spec,
-            [
-                Dataset.of_tensor(tensor, spec.element_spec)
-                if isinstance(spec, DatasetSpec)
-                else tensor
-                for tensor, spec in parts
-            ],
-        )
+        return as_datasets(self.element_spec, tensors)
 
     @property
     def output_types(self) -> Any:

@@ -31,8 +31,15 @@ def padded(
     padded_shapes: Any,
     padding_values: Any,
     drop_remainder: Any,
+    unknown: Tensor | None = None,
 ) -> Dataset:
-    """Stack padded elements; see `Dataset.padded_batch`."""
+    """Stack padded elements; see `Dataset.padded_batch`.
+
+    Args:
+        source, batch_size, padded_shapes, padding_values, drop_remainder: as there.
+        unknown: the size to which sizes that are unknown are padded, int64; None for that of the
+            largest element of the batch.
+    """
     size, drop = batch_arguments(batch_size, drop_remainder, "padded_batch")
     specs = flatten(source.element_spec)
     shapes = _shapes(specs, padded_shapes)
@@ -45,10 +52,7 @@ def padded(
             for shape, part in zip(shapes, specs, strict=True)
         ],
     )
-    limits = [
-        Component(np.array([-1 if size is None else size for size in shape], np.int64))
-        for shape in shapes
-    ]
+    limits = [_limit(shape, -1 if unknown is None else unknown) for shape in shapes]
 
     def build(graph: Graph, inputs: list[Tensor]) -> Tensor:
         return ops.padded_batch_dataset_v2(
@@ -60,7 +64,13 @@ def padded(
             output_shapes=output_attrs(spec)["output_shapes"],
         )
 
-    return Dataset(build, spec, [source], [size, drop, *fillers])
+    return Dataset(build, spec, [source], [size, drop, *limits, *fillers])
+
+
+def _limit(shape: list[int | None], unknown: Any) -> Component:
+    """Return a shape as a tensor, with a number or tensor for unknown sizes."""
+    sizes = [unknown if size is None else size for size in shape]
+    return Component(sizes or np.zeros(0, np.int64), "int64")
 
 
 def _shapes(specs: list[Any], padded_shapes: Any) -> list[list[int | None]]:

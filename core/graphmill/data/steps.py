@@ -9,12 +9,14 @@ from graphmill.data.element_spec import (
     DatasetSpec,
     TensorSpec,
     check_same_structure,
+    flatten,
     map_spec,
     most_general,
     output_attrs,
+    pack,
 )
 from graphmill.data.recipe import Component, scalar
-from graphmill.errors import InvalidArgumentError
+from graphmill.errors import InvalidArgumentError, InvalidValueError
 from graphmill.graph.random_seed import DEFAULT_GRAPH_SEED, get_seed
 from graphmill.ops import dataset as ops
 from graphmill.ops.inference.tensor_shape import TensorShape
@@ -109,14 +111,8 @@ def known_batch(size: Component, drop: Component) -> int | None:
 
 def unbatched(source: Dataset) -> Dataset:
     """Split each element along its first axis; see `Dataset.unbatch`."""
-
-    def without_axis(part: Any) -> TensorSpec:
-        shape = _tensor_spec(part, "unbatch").shape
-        if shape.rank == 0:
-            raise InvalidArgumentError("unbatch: an element is a scalar, which cannot be split")
-        return TensorSpec(shape if shape.rank is None else shape[1:], part.dtype)
-
-    return step(ops.unbatch_dataset, source, [], map_spec(without_axis, source.element_spec))
+    spec = map_spec(lambda part: _without_axis(part, "unbatch"), source.element_spec)
+    return step(ops.unbatch_dataset, source, [], spec)
 
 
 def windows(source: Dataset, size: Any, shift: Any, stride: Any, drop_remainder: Any) -> Dataset:
@@ -193,6 +189,54 @@ def cached(source: Dataset, filename: Any) -> Dataset:
     )
 
 
+def distinct(source: Dataset) -> Dataset:
+    """Return each of the distinct elements once; see `Dataset.unique`."""
+    spec = source.element_spec
+    leaves = flatten(spec)
+    if len(leaves) != 1 or leaves[0].dtype.name not in ("int32", "int64", "string"):
+        raise InvalidValueError(
+            f"unique: elements must be one tensor, int32, int64 or string, not {spec}"
+        )
+    return step(ops.unique_dataset, source, [], spec)
+
+
+def without_errors(source: Dataset, log_warning: bool) -> Dataset:
+    """Skip elements that cannot be computed; see `Dataset.ignore_errors`."""
+    return step(
+        ops.ignore_errors_dataset, source, [], source.element_spec, log_warning=bool(log_warning)
+    )
+
+
+def rebatched(source: Dataset, batch_size: Any, drop_remainder: Any) -> Dataset:
+    """Regroup batches into other sizes; see `Dataset.rebatch`."""
+    sizes = Component(batch_size, "int64")
+    drop = scalar(drop_remainder, "bool", "rebatch: drop_remainder")
+    if sizes.shape is not None and len(sizes.shape) > 1:
+        raise InvalidValueError(
+            f"rebatch: batch_size must be a scalar or a vector, its shape is {sizes.shape}"
+        )
+    if sizes.value is not None and (sizes.value.size == 0 or (sizes.value < 1).any()):
+        raise InvalidValueError(f"rebatch: batch_size must be positive, got {batch_size}")
+    inner = [_without_axis(part, "rebatch") for part in flatten(source.element_spec)]
+    first = _known_rebatch(sizes, drop, flatten(source.element_spec))
+    spec = pack(source.element_spec, [_with_axis(part, first, "rebatch") for part in inner])
+    return step(ops.rebatch_dataset_v2, source, [sizes, drop], spec)
+
+
+def _known_rebatch(sizes: Component, drop: Component, parts: list[TensorSpec]) -> int | None:
+    """Return the size of all batches that are regrouped, if it is known."""
+    if sizes.value is None or (sizes.value != sizes.value.flat[0]).any():
+        return None
+    size = int(sizes.value.flat[0])
+    if drop.value is not None and bool(drop.value):
+        return size
+    axes = (part.shape[0] for part in parts if part.shape.rank is not None)
+    before = {axis for axis in axes if axis is not None}
+    if len(before) > 1:
+        raise InvalidValueError(f"rebatch: parts of an element are batches of {sorted(before)}")
+    return size if before and before.pop() % size == 0 else None
+
+
 def determinism(deterministic: bool | None) -> str:
     """Return the attr `deterministic` of a parallel op."""
     return "default" if deterministic is None else str(bool(deterministic)).lower()
@@ -201,6 +245,13 @@ def determinism(deterministic: bool | None) -> str:
 def _with_axis(part: Any, size: int | None, what: str) -> TensorSpec:
     shape = _tensor_spec(part, what).shape
     return TensorSpec(TensorShape([size]).concatenate(shape), part.dtype)
+
+
+def _without_axis(part: Any, what: str) -> TensorSpec:
+    shape = _tensor_spec(part, what).shape
+    if shape.rank == 0:
+        raise InvalidArgumentError(f"{what}: an element is a scalar, which cannot be split")
+    return TensorSpec(shape if shape.rank is None else shape[1:], part.dtype)
 
 
 def _tensor_spec(part: Any, what: str) -> TensorSpec:

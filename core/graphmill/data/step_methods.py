@@ -1,0 +1,172 @@
+"""Methods of `Dataset` with a state over its elements, and those that group or check elements."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from graphmill.data.dataset import Dataset
+
+
+class StepMethods:
+    """Further steps of a `Dataset`, and the results of one."""
+
+    # Results.
+
+    def reduce(
+        self: Any, initial_state: Any, reduce_func: Callable[..., Any], name: str | None = None
+    ) -> Any:
+        """Return the last state of a function that is called for each element.
+
+        The result is an array or a structure of these. In a graph, or if the dataset depends on
+        one, it is a tensor or a structure of these.
+
+        Args:
+            initial_state: the first state, a structure of tensors and values.
+            reduce_func: takes a state and an element, and returns the next state.
+
+        Raises:
+            InvalidArgumentError: the function cannot be traced, or its states have another
+                structure or other types than the first.
+            OpError: an element cannot be computed.
+        """
+        from graphmill.data import folds
+
+        return folds.reduced(self, initial_state, reduce_func, name)
+
+    def get_single_element(self: Any, name: str | None = None) -> Any:
+        """Return the only element; in a graph it is a tensor or a structure of these.
+
+        Raises:
+            InvalidArgumentError: there is none, or more than one; in a graph the step fails.
+        """
+        from graphmill.data import folds
+
+        return folds.single_element(self, name)
+
+    # Steps.
+
+    def scan(
+        self: Any, initial_state: Any, scan_func: Callable[..., Any], name: str | None = None
+    ) -> Dataset:
+        """Return the results of a function with a state, for each element.
+
+        Args:
+            initial_state: the first state, a structure of tensors and values.
+            scan_func: takes a state and an element, and returns a pair of the next state and a
+                result.
+
+        Raises:
+            InvalidArgumentError: the function cannot be traced or returns no pair, or its states
+                have another structure or other types than the first.
+        """
+        from graphmill.data import folds
+
+        return folds.scanned(self, initial_state, scan_func).named(name)
+
+    def unique(self: Any, name: str | None = None) -> Dataset:
+        """Return each of the distinct elements once, in order of appearance.
+
+        Raises:
+            InvalidArgumentError: the elements are not one tensor, int32, int64 or string.
+        """
+        from graphmill.data import steps
+
+        return steps.distinct(self).named(name)
+
+    def group_by_window(
+        self: Any,
+        key_func: Callable[..., Any],
+        reduce_func: Callable[..., Any],
+        window_size: Any = None,
+        window_size_func: Callable[..., Any] | None = None,
+        name: str | None = None,
+    ) -> Dataset:
+        """Return the elements of the datasets of a function of elements with one key.
+
+        Args:
+            key_func: returns the key of an element, a scalar int64.
+            reduce_func: takes a key and a dataset of consecutive elements with it; returns a
+                dataset.
+            window_size: the largest number of elements for one call of `reduce_func`.
+            window_size_func: returns that for a key, instead of `window_size`.
+
+        Raises:
+            InvalidArgumentError: a function cannot be traced or returns something else, or there is
+                not one of `window_size` and `window_size_func`.
+        """
+        from graphmill.data import grouping
+
+        return grouping.grouped(self, key_func, reduce_func, window_size, window_size_func).named(
+            name
+        )
+
+    def bucket_by_sequence_length(
+        self: Any,
+        element_length_func: Callable[..., Any],
+        bucket_boundaries: Sequence[int],
+        bucket_batch_sizes: Sequence[int],
+        padded_shapes: Any = None,
+        padding_values: Any = None,
+        pad_to_bucket_boundary: bool = False,
+        no_padding: bool = False,
+        drop_remainder: bool = False,
+        name: str | None = None,
+    ) -> Dataset:
+        """Batch elements of similar lengths.
+
+        Args:
+            element_length_func: returns the length of an element, a scalar.
+            bucket_boundaries: the lengths at which the next bucket begins, in ascending order.
+            bucket_batch_sizes: the batch size of each bucket, one more than boundaries.
+            padded_shapes, padding_values: as for `padded_batch`.
+            pad_to_bucket_boundary: whether unknown sizes are padded to the longest of the bucket,
+                not of the batch; a step or loop then fails for elements of the last bucket.
+            no_padding: whether the elements of a batch have one shape, so that none is padded.
+            drop_remainder: whether to drop last batches with fewer elements.
+
+        Raises:
+            InvalidArgumentError: the function cannot be traced, or the boundaries, batch sizes or
+                shapes do not fit.
+        """
+        from graphmill.data import grouping
+
+        return grouping.bucketed(
+            self,
+            element_length_func,
+            bucket_boundaries,
+            bucket_batch_sizes,
+            padded_shapes,
+            padding_values,
+            pad_to_bucket_boundary=pad_to_bucket_boundary,
+            no_padding=no_padding,
+            drop_remainder=drop_remainder,
+        ).named(name)
+
+    def rebatch(
+        self: Any, batch_size: Any, drop_remainder: Any = False, name: str | None = None
+    ) -> Dataset:
+        """Regroup batches into batches of another size.
+
+        Args:
+            batch_size: the number of elements; or several, for one batch after the other.
+            drop_remainder: whether to drop a last batch with fewer elements.
+
+        Raises:
+            InvalidArgumentError: the elements are no batches, or a size is not positive.
+        """
+        from graphmill.data import steps
+
+        return steps.rebatched(self, batch_size, drop_remainder).named(name)
+
+    def ignore_errors(self: Any, log_warning: bool = False, name: str | None = None) -> Dataset:
+        """Skip elements that cannot be computed.
+
+        Args:
+            log_warning: whether to log each of their errors.
+        """
+        from graphmill.data import steps
+
+        return steps.without_errors(self, log_warning).named(name)

@@ -1,0 +1,61 @@
+"""`Dataset.unique`, `rebatch` and `ignore_errors` without TensorFlow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from graphmill import errors
+from graphmill.data import Dataset, TensorSpec
+
+
+def lists(dataset: Dataset) -> list[Any]:
+    return [np.asarray(element).tolist() for element in dataset]
+
+
+def test_unique_keeps_the_first_of_equal_elements() -> None:
+    assert lists(Dataset.from_tensor_slices(["b", "a", "b", "c", "a"]).unique()) == [
+        b"b",
+        b"a",
+        b"c",
+    ]
+    assert lists(Dataset.from_tensor_slices([[1, 2], [1, 2], [2, 1]]).unique()) == [[1, 2], [2, 1]]
+
+
+@pytest.mark.parametrize("tensors", [[1.5, 1.5], ([1, 1], [2, 2])])
+def test_elements_that_cannot_be_compared(tensors: Any) -> None:
+    with pytest.raises(errors.InvalidValueError, match="must be one tensor, int32, int64 or"):
+        Dataset.from_tensor_slices(tensors).unique()
+
+
+def test_rebatch() -> None:
+    batches = Dataset.range(7).batch(4)
+    assert lists(batches.rebatch(3)) == [[0, 1, 2], [3, 4, 5], [6]]
+    assert lists(batches.rebatch(3, drop_remainder=True)) == [[0, 1, 2], [3, 4, 5]]
+    assert lists(batches.rebatch([1, 3])) == [[0], [1, 2, 3], [4], [5, 6]]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "drops", "known"),
+    [(2, False, 2), (3, False, None), (3, True, 3), ([2, 4], True, None)],
+)
+def test_static_size_of_a_rebatch(sizes: Any, drops: bool, known: int | None) -> None:
+    batches = Dataset.range(8).batch(4, drop_remainder=True)
+    assert batches.rebatch(sizes, drops).element_spec == TensorSpec([known], "int64")
+
+
+def test_wrong_rebatch() -> None:
+    batches = Dataset.range(8).batch(4)
+    with pytest.raises(errors.InvalidArgumentError, match="an element is a scalar"):
+        Dataset.range(8).rebatch(2)
+    with pytest.raises(errors.InvalidValueError, match="must be positive"):
+        batches.rebatch([2, 0])
+    with pytest.raises(errors.InvalidValueError, match="a scalar or a vector"):
+        batches.rebatch([[2]])
+
+
+def test_elements_with_errors_are_skipped() -> None:
+    dataset = Dataset.from_tensor_slices([1, 0, 2]).map(lambda x: 6 // x)
+    assert lists(dataset.ignore_errors()) == [6, 3]
