@@ -7,6 +7,7 @@ libjpeg-turbo; `_jpeg` chooses its options.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import io
 import struct
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,7 @@ _MODES = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}
 _MAX_PIXELS = 1 << 29  # TensorFlow refuses larger images too.
 _DEFAULTS = JpegOptions()
 _METHODS = ("", "INTEGER_FAST", "INTEGER_ACCURATE")
+_CLASSES = {"BMP": "Bmp", "GIF": "Gif", "JPEG": "Jpeg", "PNG": "Png", "WEBP": "WebP"}
 _ANY_FILE = 1 << 22  # up to so many pixels, files of any length are accepted
 _MAX_PIXELS_PER_BYTE = {"BMP": 64, "GIF": 2800, "JPEG": 1024, "PNG": 1032 * 8, "WEBP": 1 << 23}
 """The maximum number of pixels for each byte of a file, from the format's compression ratio."""
@@ -51,18 +53,30 @@ def pillow() -> Any:
 
 
 def _open(contents: bytes, formats: tuple[str, ...]) -> Any:
-    image_module = pillow()
-    with _refusing(image_module):
-        try:
-            image = image_module.open(io.BytesIO(contents), formats=formats)
-        except (OSError, ValueError, SyntaxError):
-            raise errors.InvalidArgumentError(
-                f"Unknown image file format. One of {', '.join(formats)} required."
-            ) from None
+    with _refusing(pillow()):
+        image = _first_opened(contents, formats)
     _check_size(image, len(contents))
     if image.format == "PNG":
         check_chunks(contents)
     return image
+
+
+def _first_opened(contents: bytes, formats: tuple[str, ...]) -> Any:
+    """Open an image by the class of the first format that accepts it.
+
+    Pillow's `open` warns of many pixels, which `_check_size` bounds, and takes a JPEG with previews
+    for an image of another format.
+    """
+    for name in formats:
+        module = importlib.import_module(f"PIL.{_CLASSES[name]}ImagePlugin")
+        image_class = getattr(module, f"{_CLASSES[name]}ImageFile")
+        try:
+            return image_class(io.BytesIO(contents))
+        except (OSError, ValueError, SyntaxError):
+            continue
+    raise errors.InvalidArgumentError(
+        f"Unknown image file format. One of {', '.join(formats)} required."
+    )
 
 
 def _check_size(image: Any, length: int) -> None:

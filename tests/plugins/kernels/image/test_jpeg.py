@@ -77,3 +77,13 @@ def test_odd_sizes_are_scaled_down_and_rounded_up(
 def test_fewer_pixels_than_the_ratio_are_refused(call: Callable[..., Any]) -> None:
     with pytest.raises(errors.UnimplementedError, match="5 x 3 pixels at 1/4"):
         call("DecodeJpeg", jpeg(np.zeros((3, 5), np.uint8)), ratio=4)
+
+
+def test_first_picture_of_several_in_a_jpeg_is_decoded(call: Callable[..., Any]) -> None:
+    image = pytest.importorskip("PIL.Image")
+    first, second = image.new("RGB", (4, 3), "red"), image.new("RGB", (4, 3), "lime")
+    out = io.BytesIO()
+    first.save(out, "MPO", save_all=True, append_images=[second])
+    pixels = call("DecodeJpeg", string_scalar(out.getvalue()))
+    assert pixels.shape == (3, 4, 3)
+    assert pixels[0, 0].tolist() == [254, 0, 0]
