@@ -1,8 +1,8 @@
 """The nodes in a cluster, with those of the functions that they call, and their shares of its time.
 
-A cluster runs as one call, so the time of a node in it is an estimate: each node that calls no
-function gets an equal share, and each node in a loop as many shares as the loop has iterations, if
-their number is known.
+A cluster runs as one call, so the time of a node in it is an estimate, unless it was measured
+(`measured_members`): each node that calls no function gets an equal share, and each node in a loop
+as many shares as the loop has iterations, if their number is known.
 """
 
 from __future__ import annotations
@@ -126,10 +126,12 @@ def shares(
         iterations: the mean number of iterations of a run, by the body of the loop.
     """
     times = whole.started, max(whole.ended, whole.started)
-    yield from _Shares(whole, note, iterations).of(members, *times, 1.0)
+    yield from Shares(whole, note, iterations).of(members, *times, 1.0)
 
 
-class _Shares:
+class Shares:
+    """Divides the time of a cluster among its nodes; the arguments are those of `shares`."""
+
     def __init__(
         self, whole: TimedRun | NodeStats, note: str, iterations: Mapping[str, float]
     ) -> None:
@@ -138,17 +140,40 @@ class _Shares:
         self._iterations = iterations
 
     def of(
-        self, members: Sequence[Member], begin: int, end: int, runs: float | None
+        self,
+        members: Sequence[Member],
+        begin: int,
+        end: int,
+        runs: float | None,
+        path: tuple[str, ...] = (),
     ) -> Iterator[NodeStats]:
-        """Divide a time span among members; `runs` is how often they ran in it, None if unknown."""
-        sums = list(accumulate(map(self._weight, members)))
+        """Divide a time span among members.
+
+        Args:
+            members: the members.
+            begin, end: the time span.
+            runs: how often they ran in it; None if unknown.
+            path: the names of the members that they are inside of.
+        """
         start = begin
-        for member, weights in zip(members, sums, strict=True):
-            until = begin + int((end - begin) * (weights / sums[-1]))
-            inner = self._runs_inside(member, runs)
-            yield self._stats(member, start, until, inner)
-            yield from self.of(member.inside, start, until, inner)
+        for member, until in zip(members, self.ends(members, begin, end, path), strict=True):
+            inner, inside = self._runs_inside(member, runs), (*path, member.name)
+            yield self._stats(member, start, until, inner, self.note_of(inside))
+            yield from self.of(member.inside, start, until, inner, inside)
             start = until
+
+    def ends(
+        self, members: Sequence[Member], begin: int, end: int, path: tuple[str, ...]
+    ) -> list[int]:
+        """Return when each member ends; the next one begins then. The arguments are as in `of`."""
+        del path
+        sums = list(accumulate(map(self._weight, members)))
+        return [begin + int((end - begin) * (weights / sums[-1])) for weights in sums]
+
+    def note_of(self, path: tuple[str, ...]) -> str:
+        """Return the note of a member; its path ends with its name."""
+        del path
+        return self._note
 
     def _weight(self, member: Member) -> float:
         inside = sum(map(self._weight, member.inside)) or 1.0
@@ -161,8 +186,9 @@ class _Shares:
         mean = self._iterations.get(member.loop)
         return None if mean is None else runs * mean
 
-    def _stats(self, member: Member, start: int, end: int, count: float | None) -> NodeStats:
-        note = self._note
+    def _stats(
+        self, member: Member, start: int, end: int, count: float | None, note: str
+    ) -> NodeStats:
         if member.loop:
             note += f"; {_iterations_text(count, end - start)}"
         times = (self._whole.thread_id, self._whole.scheduled, start, end)

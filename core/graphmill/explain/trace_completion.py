@@ -1,8 +1,9 @@
 """Complete a step's statistics with nodes inside clusters and nodes without a kernel.
 
 A traced step runs what other steps run. A cluster is one node there, so the nodes in it get shares
-of its time (`cluster_members`), and their labels say that this is an estimate. Arguments, results
-and constants run no kernel; they appear with the times of the step, as in TensorFlow's statistics.
+of its time (`cluster_members`), and their labels say that this is an estimate, unless the step has
+measured them (`measured_members`). Arguments, results and constants run no kernel; they appear with
+the times of the step, as in TensorFlow's statistics.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from weakref import WeakKeyDictionary
 
 from graphmill.explain.cluster_members import Members, shares
 from graphmill.explain.compilation import find_compilation
+from graphmill.explain.measured_members import measured_times
 from graphmill.graph.formats.import_export import graph_to_graph_def
 from graphmill.graph.functions.function_def import function_def
 from graphmill.graph.node_roles import is_argument, is_constant, is_result
@@ -24,7 +26,7 @@ from graphmill.runtime.steps.step_stats import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from graphmill import proto
     from graphmill.explain.cluster_members import Member
@@ -33,7 +35,12 @@ if TYPE_CHECKING:
     from graphmill.graph.node import Node
     from graphmill.lowering.partitioning.build_executors import PerPartition
     from graphmill.ops.definition.op_registry import OpRegistry
-    from graphmill.runtime.steps.step_stats import OutputStats, StepStatsCollector
+    from graphmill.runtime.steps.step_stats import (
+        MeasuredCluster,
+        OutputStats,
+        StepStatsCollector,
+        TimedRun,
+    )
 
 
 class _InstantNode(NamedTuple):
@@ -98,16 +105,33 @@ def completion_of(
             for cluster in clusters:
                 whole = recorded.get(cluster.name)
                 if whole is not None:
-                    note = f"estimate: in {cluster.name}, {tier_of[cluster.name]}"
+                    where = f"in {cluster.name}, {tier_of[cluster.name]}"
                     members = _members(cluster, item.graph, interpreted, ops)
-                    for share in shares(whole, members, note, iterations):
-                        add(share)
+                    measured = collector.measured(cluster.name)
+                    for stats in _stats_of(whole, members, where, iterations, measured):
+                        add(stats)
             for node in instant:
                 when = ended if node.is_result else started
                 if when is not None and node.name not in recorded:
                     add(_instant_run(node, thread, when))
 
     return complete
+
+
+def _stats_of(
+    whole: TimedRun | NodeStats,
+    members: Sequence[Member],
+    where: str,
+    iterations: Mapping[str, float],
+    measured: MeasuredCluster | None,
+) -> Iterator[NodeStats]:
+    """Return the statistics of the nodes in a cluster: measured, else its shares of the time."""
+    if measured is None:
+        return shares(whole, members, f"estimate: {where}", iterations)
+    if measured.why_not:
+        note = f"estimate: {where}; not measured: {measured.why_not}"
+        return shares(whole, members, note, iterations)
+    return measured_times(whole, members, where, iterations, measured.times)
 
 
 def _clusters(graph: Graph) -> Sequence[ClusterRecord]:

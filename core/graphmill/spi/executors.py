@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from graphmill.runtime.steps.memory_log import output_record as output_record
     from graphmill.runtime.steps.memory_log import step_record as step_record
     from graphmill.runtime.steps.step_runner import running as running
+    from graphmill.runtime.steps.step_stats import MeasuredCluster as MeasuredCluster
+    from graphmill.runtime.steps.step_stats import MeasuredTime as MeasuredTime
     from graphmill.runtime.steps.step_stats import NodeStats as NodeStats
     from graphmill.runtime.steps.step_stats import StepStatsCollector as StepStatsCollector
     from graphmill.runtime.steps.step_stats import TimedRun as TimedRun
@@ -61,8 +63,8 @@ else:
             "graphmill.runtime.kernels.kernel_call": "call_and_wait outcome_of sync_device",
             "graphmill.runtime.kernels.kernel_errors": "add_iteration done_twice failure_at",
             "graphmill.runtime.steps.step_stats": (
-                "TimedRun NodeStats StepStatsCollector describe_outputs measure_outputs now "
-                "record_node thread_id"
+                "MeasuredCluster MeasuredTime TimedRun NodeStats StepStatsCollector "
+                "describe_outputs measure_outputs now record_node thread_id"
             ),
             "graphmill.runtime.checks.validation": "is_validation_on",
             "graphmill.runtime.stepping": (

@@ -18,7 +18,7 @@ from graphmill.runtime.resources.variables import Variable
 from graphmill.runtime.value_shape import num_bytes_of_value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Mapping
 
     from graphmill.graph.node import Node
     from graphmill.ops.attrs.attr_types import TensorAttr
@@ -73,17 +73,44 @@ class TimedRun(NamedTuple):
     iteration: str
 
 
+class MeasuredTime(NamedTuple):
+    """The measured time of a node in a compiled cluster.
+
+    Attributes:
+        nanoseconds: in one run of the cluster, in all iterations of the loops around the node.
+        num_nodes: with how many nodes, itself included, parts of it were measured at most: they
+            became one operation, whose time is divided equally.
+    """
+
+    nanoseconds: float
+    num_nodes: int = 1
+
+
+class MeasuredCluster(NamedTuple):
+    """What was measured in the last run of a compiled cluster.
+
+    Attributes:
+        times: by the name of the node, after the names of the nodes that call the functions around
+            it; without those that no operation was left of.
+        why_not: why nothing was measured; empty if something was.
+    """
+
+    times: Mapping[tuple[str, ...], MeasuredTime]
+    why_not: str = ""
+
+
 class StepStatsCollector:
     """Collects the node statistics of one step, by device.
 
-    Threads: `record`, `note_iterations` and the result of `recorder` are atomic; everything else is
-    called after the step.
+    Threads: `record`, `note_iterations`, `note_measured` and the result of `recorder` are atomic;
+    everything else is called after the step.
     """
 
     def __init__(self) -> None:
         self._by_device: dict[str, list[Any]] = {}
         self._thread_names: dict[int | None, str] | None = None
         self._loops: list[tuple[str, int, int]] = []
+        self._measured: dict[str, MeasuredCluster] = {}
 
     def record(self, device: str, stats: NodeStats) -> None:
         """Add one run of a node."""
@@ -130,6 +157,14 @@ class StepStatsCollector:
             all_iterations, all_runs = sums.get(body, (0, 0))
             sums[body] = all_iterations + count, all_runs + runs
         return {body: count / max(runs, 1) for body, (count, runs) in sums.items()}
+
+    def note_measured(self, cluster: str, measured: MeasuredCluster) -> None:
+        """Set what was measured in the last run of a cluster."""
+        self._measured[cluster] = measured
+
+    def measured(self, cluster: str) -> MeasuredCluster | None:
+        """Return what was measured in the last run of a cluster; None if that was not tried."""
+        return self._measured.get(cluster)
 
     def note_threads(self) -> None:
         """Record the names of the threads now, for statistics that are serialized later."""

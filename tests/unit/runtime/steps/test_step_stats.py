@@ -13,6 +13,8 @@ from graphmill import dtypes
 from graphmill.runtime.dead import DEAD
 from graphmill.runtime.resources.variables import Ref, ResourceHandle, Variable
 from graphmill.runtime.steps.step_stats import (
+    MeasuredCluster,
+    MeasuredTime,
     NodeStats,
     OutputStats,
     StepStatsCollector,
@@ -171,3 +173,13 @@ def test_iterations_are_means_over_the_runs_of_a_loop() -> None:
     collector.note_iterations("inner", 8)
     collector.note_iterations("not reached", 0, 0)
     assert collector.iterations() == {"once": 7.0, "inner": 4.0, "not reached": 0.0}
+
+
+def test_the_last_run_of_a_cluster_is_what_was_measured() -> None:
+    collector = StepStatsCollector()
+    assert collector.measured("cluster") is None
+    collector.note_measured("cluster", MeasuredCluster({}, "not yet"))
+    last = MeasuredCluster({("a", "b"): MeasuredTime(5.0, 2)})
+    collector.note_measured("cluster", last)
+    assert collector.measured("cluster") is last
+    assert collector.measured("other") is None
