@@ -380,6 +380,7 @@ class GraphmillOptions(_message.Message):
     POLICY_FIELD_NUMBER: _builtins.int
     ALLOW_FIELD_NUMBER: _builtins.int
     JIT_MAX_CLUSTER_SIZE_FIELD_NUMBER: _builtins.int
+    JIT_NODE_TIMES_FIELD_NUMBER: _builtins.int
     jit: _builtins.str
     """Compilation of graphs that run often: "off"; "tiered" (the default), behind the steps that
     run; "eager", before the first result.
@@ -408,6 +409,8 @@ class GraphmillOptions(_message.Message):
     """How many nodes a cluster has at most, those of called functions included; a larger one is
     split. 0 for the default.
     """
+    jit_node_times: _builtins.bool
+    """In traced steps, measure the times of the nodes in compiled clusters with JAX's profiler."""
     @_builtins.property
     def forbid_effects(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Effects that no kernel of the session may have: "fs.read", "fs.write", "net", "process",
@@ -435,10 +438,11 @@ class GraphmillOptions(_message.Message):
         policy: _builtins.str = ...,
         allow: _abc.Iterable[_builtins.str] | None = ...,
         jit_max_cluster_size: _builtins.int = ...,
+        jit_node_times: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allow", b"allow", "deterministic", b"deterministic", "forbid_effects", b"forbid_effects", "jit", b"jit", "jit_after_steps", b"jit_after_steps", "jit_cache_bytes", b"jit_cache_bytes", "jit_cache_dir", b"jit_cache_dir", "jit_max_cluster_size", b"jit_max_cluster_size", "jit_min_cluster_size", b"jit_min_cluster_size", "memory_budget_bytes", b"memory_budget_bytes", "policy", b"policy", "transport", b"transport"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allow", b"allow", "deterministic", b"deterministic", "forbid_effects", b"forbid_effects", "jit", b"jit", "jit_after_steps", b"jit_after_steps", "jit_cache_bytes", b"jit_cache_bytes", "jit_cache_dir", b"jit_cache_dir", "jit_max_cluster_size", b"jit_max_cluster_size", "jit_min_cluster_size", b"jit_min_cluster_size", "jit_node_times", b"jit_node_times", "memory_budget_bytes", b"memory_budget_bytes", "policy", b"policy", "transport", b"transport"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

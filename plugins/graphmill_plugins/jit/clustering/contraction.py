@@ -116,6 +116,7 @@ class Contraction:
             calls=CALLS if self.recorder is self.graph else INNER_CALLS,
             owner=self.owner,
             reason=self.reason,
+            measures_nodes=options.jit_node_times,
         )
 
     def _leaving(self) -> list[Edge]:

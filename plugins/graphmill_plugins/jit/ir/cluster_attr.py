@@ -38,11 +38,12 @@ class ClusterAttr(FuncAttr):
         calls: number of calls with inputs of the same shapes before it is compiled.
         owner: the library function that its nodes belong to; None for the session's graph.
         reason: why it cannot be compiled; empty if it can.
+        measures_nodes: whether traced steps measure the times of its nodes.
     """
 
     __slots__ = (
         *("body", "cache_bytes", "cache_dir", "calls", "functions", "mode", "owner", "reason"),
-        "record",
+        *("measures_nodes", "record"),
     )
     # Only the name and the attrs are frozen: a data class would cost a millisecond to create.
     __setattr__ = object.__setattr__
@@ -60,6 +61,7 @@ class ClusterAttr(FuncAttr):
         calls: int = CALLS,
         owner: FuncAttr | None = None,
         reason: str = "",
+        measures_nodes: bool = False,
     ) -> None:
         super().__init__(name)
         self.body = body
@@ -71,3 +73,4 @@ class ClusterAttr(FuncAttr):
         self.calls = calls
         self.owner = owner
         self.reason = reason
+        self.measures_nodes = measures_nodes

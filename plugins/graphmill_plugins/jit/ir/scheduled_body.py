@@ -88,6 +88,8 @@ class ScheduledBodies:
         policy: the effects that kernels may have.
         choices: how the compiler computes the nodes.
         device: the device that runs it, as given.
+        measured_as: the cluster under which traced steps note the times of its nodes; empty if
+            they do not measure them.
     """
 
     def __init__(
@@ -101,6 +103,7 @@ class ScheduledBodies:
     ) -> None:
         self._called = called or plain_bodies(host.ops)
         self.device = device
+        self.measured_as = ""
         self._memory = MemoryTypeFinder(host.kernels)
         self.main = self._made(body)
         self._bodies = functions or {}
@@ -130,6 +133,7 @@ class ScheduledBodies:
         """Return the bodies of another cluster, which shares the functions of this one."""
         other = copy.copy(self)  # with the same functions and their lock
         other.main = self._made(body)
+        other.measured_as = ""  # it is a part of this cluster
         return other
 
     def _made(self, body: FunctionBody, call: FuncAttr | None = None) -> ScheduledBody:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections import Counter
 from dataclasses import replace
@@ -33,6 +34,7 @@ from graphmill_plugins.jit.programs.guard_program import guard_program_for
 from graphmill_plugins.jit.programs.hoist import bytes_of, hoist
 from graphmill_plugins.jit.programs.lapack_threads import without_blas_threads
 from graphmill_plugins.jit.programs.loop_split import compile_stages, split_at_loops
+from graphmill_plugins.jit.programs.measured_program import MeasuredProgram
 from graphmill_plugins.jit.programs.memory import HostMemory, memory_of
 from graphmill_plugins.jit.programs.preemptible_loops import CountedLoops, LimitedProgram
 from graphmill_plugins.jit.programs.program_cache import ProgramCache, compile_program
@@ -72,6 +74,7 @@ _TRACE_ERRORS: Final = (TypeError, ValueError, OverflowError, RecursionError, Op
 _NUMPY_KINDS: Final = "biufc"  # kinds of the dtypes that NumPy itself defines
 _MIN_ARGUMENT_BYTES: Final = 4096  # of a constant that is an argument of the program
 _MIN_FLOAT_ARGUMENT_BYTES: Final = 64  # of one of floats, which determines no shapes
+_MEASURED: Final = "not cached: its nodes are measured"
 _MIN_LARGE_CLUSTER_NODES: Final = 200  # from here on, smaller constants are arguments, too
 
 
@@ -122,7 +125,9 @@ def compile_cluster(
         is_first = shared is None
         try:
             if shared is None:
-                shared = _compiled(build, constants, arrays, state, leaves, cache)
+                # Programs in a folder may have the names of other nodes.
+                kept = None if bodies.measured_as else cache
+                shared = _compiled(build, constants, arrays, state, leaves, kept)
                 SHARED.add(cluster_key, signature, shared)
             prepared = shared.prepared(constants)
         except (NotImplementedError, jax.errors.JaxRuntimeError) as error:
@@ -132,10 +137,14 @@ def compile_cluster(
     loop_names = {}
     if shared.loop_bodies and not is_first:
         loop_names = dict(zip(shared.loop_bodies, loop_bodies(bodies), strict=True))
-    cluster = CompiledCluster(shared, prepared, inputs, memory, loop_names)
+    kind = MeasuredProgram if bodies.measured_as else CompiledCluster
+    cluster = kind(shared, prepared, inputs, memory, loop_names)
     cluster.key = key
     if is_first:
         cluster.is_loaded, cluster.cache = shared.program.is_loaded, shared.program.note
+    if isinstance(cluster, MeasuredProgram):
+        cluster.measured_as, cluster.text = bodies.measured_as, shared.text
+        cluster.cache = "" if cache is None else _MEASURED
     cluster.is_shared = not is_first
     bound_traces()
     cluster.seconds = time.perf_counter() - started
@@ -191,12 +200,15 @@ def _compiled(
     def cluster(fixed: tuple[Any, ...], *arguments: Any) -> Any:
         return parts.program(*fixed, *arguments, *([] if is_limited else [np.int32(0)]))
 
+    if build.is_measured:  # so that it is found in a profile, and never in JAX's own cache
+        cluster.__name__ = f"cluster_{secrets.token_hex(8)}"
     _donate(layout, parts.closed, state, cache)
     _mark_donatable(layout, parts.closed)
     donated = [1 + len(arrays) + layout.written[index].slot for index in layout.donated]
     lowered = jax.jit(cluster, keep_unused=True, donate_argnums=donated).lower(shapes, *dynamic)
     program = compile_program(lowered, options, cache)
     build.memory.check_program(program.call)
+    text = program.call.as_text() if build.is_measured else ""
     call = without_blas_threads(program.call, closed, build.memory.platform)
     program = replace(program, call=call)
     if is_limited:
@@ -206,7 +218,8 @@ def _compiled(
             stages = compile_stages(split_at_loops(whole, num_loops), options, cache)
         limited = LimitedProgram(program.call, stages, build.memory.jax_device)
         program = replace(program, call=limited)
-    return SharedProgram(program, prepare, layout, parts.moved, build.static, build.loop_bodies())
+    loops = build.loop_bodies()
+    return SharedProgram(program, prepare, layout, parts.moved, build.static, loops, text)
 
 
 def _as_arrays(select: Callable[..., Any], *constants: Any) -> Any:
@@ -223,6 +236,8 @@ def _cluster_key(
     is_loop: bool,
 ) -> Hashable:
     """Return a key that equal clusters of one session and device share; None if there is none."""
+    if bodies.measured_as:  # its operations have the names of its own nodes
+        return None
     form = canonical_form(bodies, large, inputs.nodes)
     if form is None:
         return None
@@ -305,6 +320,7 @@ class _Build:
         self.static = static
         self._is_loop = is_loop
         self._bodies = bodies
+        self.is_measured = bool(bodies.measured_as)
         self._inputs = inputs
         self._values = values
         self._variables = inputs.traced_variables(values, slots)

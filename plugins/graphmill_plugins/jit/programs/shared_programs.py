@@ -24,6 +24,7 @@ class SharedProgram:
         num_hoisted: the number of operations in `prepare`.
         static: the positions of the inputs whose values are part of it.
         loop_bodies: the bodies of the loops of the cluster that it was compiled for, in order.
+        text: the program in XLA's text form, if traced steps measure its nodes.
     """
 
     program: Program
@@ -32,6 +33,7 @@ class SharedProgram:
     num_hoisted: int
     static: frozenset[int]
     loop_bodies: tuple[str, ...]
+    text: str = ""
 
     def prepared(self, constants: Sequence[Any]) -> tuple[Any, ...]:
         """Return the program's first arguments, which depend on large constants alone."""

@@ -29,6 +29,7 @@ from graphmill_plugins._jax import jax_module
 from graphmill_plugins.jit.analysis.trip_count import pass_through, trip_count_of
 from graphmill_plugins.jit.ir.errors import NeedsStatic, NotTraceable, ShapesChange
 from graphmill_plugins.jit.ir.handles import HANDLE_TYPES, VARIANT, was_switch
+from graphmill_plugins.jit.ir.node_scopes import scope_of
 from graphmill_plugins.jit.ir.pytrees import flatten
 from graphmill_plugins.jit.ir.traced_variable import TracedVariable
 from graphmill_plugins.jit.tracing.conditionals import trace_cond
@@ -136,6 +137,7 @@ class Tracer:
         Raises:
             NotTraceable: a node cannot be traced.
         """
+        trace = self._named if self._bodies.measured_as else self._node
         values: dict[Node, tuple[Any, ...]] = {}
         for node, arg in zip(scheduled.args, args, strict=True):
             if node is not None:
@@ -143,10 +145,15 @@ class Tracer:
         for node in scheduled.nodes:
             inputs = [values[edge.src][edge.src_output] for edge in node.in_edges]
             try:
-                values[node] = self._node(node, inputs, state)
+                values[node] = trace(node, inputs, state)
             except NotTraceable as error:
                 raise error.at(node) from None
         return [values[node][output] for node, output in scheduled.results], state
+
+    def _named(self, node: Node, inputs: list[Any], state: State) -> tuple[Any, ...]:
+        """Trace a node so that its operations have its name."""
+        with jax_module().named_scope(scope_of(node.name)):
+            return self._node(node, inputs, state)
 
     def _node(self, node: Node, inputs: list[Any], state: State) -> tuple[Any, ...]:
         for position in refs_to_read(node):
