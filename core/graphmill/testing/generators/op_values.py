@@ -66,7 +66,8 @@ def retyped(text: str, dtype: str) -> str:
     """Return the text of an input with another dtype; literal values are kept if possible."""
     old = parse_input(text, {}, "")
     if old.shape is None and old.how.startswith(":"):
-        if "string" in (dtype, old.dtype) and dtype != old.dtype:
+        loses_part = "complex" in old.dtype and "complex" not in dtype
+        if loses_part or ("string" in (dtype, old.dtype) and dtype != old.dtype):
             return tensor_like(dtype, old.values().shape)
         return f"{dtype}{old.how}"
     dims = "" if old.shape is None else f"[{','.join(map(str, old.shape))}]"

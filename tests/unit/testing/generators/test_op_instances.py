@@ -61,6 +61,13 @@ def spellings(case):
     return [[one.text for one in tree] if isinstance(tree, tuple) else tree.text for tree in inputs]
 
 
+def test_complex_values_become_others_if_the_dtype_is_real():
+    text = op_values.retyped("complex64: [1+2j, 3]", "float32")
+    assert parse_input(text, {}, "").values().shape == (2,)
+    kept = op_values.retyped("complex64: [1+2j, 3]", "complex128")
+    assert parse_input(kept, {}, "").values().tolist() == [1 + 2j, 3]
+
+
 def test_values_that_were_written_out_survive_another_type():
     assert parse_input(op_values.retyped("int32: [1, 2]", "float16"), {}, "").values().tolist() == [
         1.0,
