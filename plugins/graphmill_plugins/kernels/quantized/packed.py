@@ -30,15 +30,17 @@ def xla_dequantize(
 ) -> Value:
     """Return the numbers as floats, where 0 maps to `min_range` and 255 to `max_range`.
 
+    The last axis has the numbers of its integers; `transpose_output` reverses the axes.
+
     Raises:
-        InvalidArgumentError: the mode is not MIN_COMBINED, or the input is not a matrix.
+        InvalidArgumentError: the mode is not MIN_COMBINED, or the input is a scalar.
     """
     if mode != "MIN_COMBINED":
         raise InvalidArgumentError(f"Only MIN_COMBINED is supported as dequantization mode: {mode}")
-    if input.ndim != 2:
-        raise InvalidArgumentError(f"input must be a matrix, got rank {input.ndim}")
-    rows, columns = input.shape
-    packed = input.astype(">u4").view(np.uint8).reshape(rows, columns * _NUMBERS)
+    if not input.ndim:
+        raise InvalidArgumentError("input must have at least one axis, got a scalar")
+    *others, columns = input.shape
+    packed = input.astype(">u4").view(np.uint8).reshape(*others, columns * _NUMBERS)
     scale = ml_dtypes.bfloat16(np.float32(max_range - min_range) / np.float32(255))
     numbers = packed.astype(ml_dtypes.bfloat16) * scale + ml_dtypes.bfloat16(min_range)
     return np.ascontiguousarray(numbers.T) if transpose_output else numbers
