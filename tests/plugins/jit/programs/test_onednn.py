@@ -110,6 +110,7 @@ def test_program_that_is_kept_does_without(monkeypatch):
     assert not set(onednn.OPTIONS) & compiler_options_for(closed, is_kept=True).keys()
 
 
+@pytest.mark.usefixtures("no_cache_of_jax")  # which cannot keep a program that calls oneDNN
 def test_result_is_that_of_xlas_own_convolution():
     rng = np.random.default_rng(0)
     x, kernel, bias = (
