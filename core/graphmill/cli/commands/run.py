@@ -103,6 +103,11 @@ if TYPE_CHECKING:
     show_default=True,
     help="For --trace: run this many steps; from the fourth on, compiled code may run.",
 )
+@click.option(
+    "--node-times",
+    is_flag=True,
+    help="For --trace: measure the nodes in compiled code with JAX's profiler.",
+)
 @batch_options
 @dir_option
 @click.option("--inputs", default="", help="Inputs as in saved_model_cli: 'x=f.npy;y=g.npz[k]'.")
@@ -139,6 +144,7 @@ def run(
     overwrite: bool,
     trace: str | None,
     trace_steps: int,
+    node_times: bool,
     **batch: Any,
 ) -> None:
     """Run MODEL on inputs and print its outputs.
@@ -169,6 +175,8 @@ def run(
     if isolate and (is_batch or queue_runners):
         option = "--each" if is_batch else "--queue-runners"
         raise click.UsageError(f"{option} cannot be combined with --isolate")
+    if node_times and trace is None:
+        raise click.UsageError("--node-times needs --trace FILE, which the times are written to")
     if is_batch:
         refuse_with_each(top=top, labels=labels, outdir=outdir, trace=trace)
         settings_of_run = {
@@ -193,6 +201,7 @@ def run(
         host, config = session_placement(
             settings.the_host(), device, executor, forbid, allow, trust=trust
         )
+        config.graphmill.jit_node_times = node_times
         loaded = load(model, host, tags=tags, signature=signature, fetches=fetches, config=config)
     targets = _targets(loaded.outputs, outdir, overwrite=overwrite)
     notes: list[str] = []

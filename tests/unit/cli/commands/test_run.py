@@ -428,6 +428,18 @@ def test_a_trace_of_several_steps_is_written(
     assert [e["name"] for e in events if e.get("cat") == "step"] == ["step 0", "step 1", "step 2"]
 
 
+def test_times_of_nodes_are_measured_for_a_trace(
+    graphmill_cli: Cli, frozen: str, seven: str, tmp_path: Path
+) -> None:
+    refused = graphmill_cli("run", frozen, seven, "--node-times")
+    assert refused.code == 2
+    assert "--trace FILE" in refused.err
+    trace = tmp_path / "trace.json"
+    result = graphmill_cli("run", frozen, seven, "--trace", str(trace), "--node-times")
+    assert result.code == 0, result.err
+    assert result.out == graphmill_cli("run", frozen, seven).out
+
+
 def test_a_trace_needs_a_file_that_can_be_written(
     graphmill_cli: Cli, frozen: str, seven: str, tmp_path: Path
 ) -> None:
