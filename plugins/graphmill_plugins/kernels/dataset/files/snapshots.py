@@ -6,7 +6,7 @@ dataset_op,snapshot_chunk_dataset_op}.cc and core/data/snapshot_utils.cc.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from graphmill_plugins.kernels._path_strings import scalar_path
 from graphmill_plugins.kernels.dataset._graph_of_dataset import fingerprint
@@ -19,7 +19,7 @@ from graphmill_plugins.kernels.dataset.pipeline.dataset import (
 )
 from graphmill_plugins.kernels.dataset.pipeline.files.saved import Nested, ShardElements
 from graphmill_plugins.kernels.dataset.pipeline.files.snapshot import Chunk, Chunks, Snapshot
-from graphmill_plugins.kernels.dataset.pipeline.files.snapshot_files import prefixed
+from graphmill_plugins.kernels.dataset.pipeline.files.snapshot_files import SNAPPY, prefixed
 from graphmill_plugins.kernels.dataset.pipeline.files.snapshot_v1 import SnapshotOptions, SnapshotV1
 
 if TYPE_CHECKING:
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
     Types = Sequence[Any]
     Shapes = Sequence[Shape]
+
+_AUTO: Final = "AUTO"
+"""The compression that leaves the choice to the kernel."""
 
 
 @dataset_maker("SnapshotDataset", effects=("fs.read", "fs.write"), brokered=True)
@@ -96,7 +99,7 @@ def snapshot_dataset_v2(
         dataset,
         prefixed(reader_prefix, folder),
         graph_hash,
-        compression,
+        SNAPPY if compression == _AUTO else compression,
         CapturedFunction(ctx, shard_func, shard_captured),
         CapturedFunction(ctx, reader_func, reader_captured),
         broker,
