@@ -139,13 +139,22 @@ def evaluate(
     Raises:
         OpError: the dataset or the nodes cannot be computed.
     """
+    values, opened = run(dataset, add)
+    return as_structure(element_spec, values, (opened, dataset.value))
+
+
+def run(dataset: Dataset, add: Callable[[Graph, Tensor], Any]) -> tuple[Any, Any]:
+    """Run nodes that read a dataset; return their values and what keeps the session open.
+
+    Raises:
+        OpError: the dataset or the nodes cannot be computed.
+    """
     graph = Graph()
     with graph.as_default():
         variant = graph.placeholder("variant", [])
         results = add(graph, variant)
     opened = _OpenSession(graph)
-    values = opened.session.run(results, {variant: dataset.value.variant})
-    return as_structure(element_spec, values, (opened, dataset.value))
+    return opened.session.run(results, {variant: dataset.value.variant}), opened
 
 
 class _OpenSession:

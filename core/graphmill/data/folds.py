@@ -75,6 +75,12 @@ def single_element(source: Dataset, name: str | None) -> Any:
     return _result(source, [], source.element_spec, add)
 
 
+def graph_of_result(sources: Sequence[Dataset | Component]) -> Graph | None:
+    """Return the graph to which a result of datasets is added; None if it is computed at once."""
+    graph = common_graph(sources)
+    return infer_graph() if graph is None and has_default_graph() else graph
+
+
 def _result(
     source: Dataset,
     parts: Sequence[Component],
@@ -82,9 +88,7 @@ def _result(
     add: Callable[[Graph, Tensor], list[Tensor]],
 ) -> Any:
     """Return tensors of the graph in which a dataset is used, or else values."""
-    graph = common_graph([source, *parts])
-    if graph is None and has_default_graph():
-        graph = infer_graph()
+    graph = graph_of_result([source, *parts])
     if graph is None:
         from graphmill.data.dataset_value import evaluate
 

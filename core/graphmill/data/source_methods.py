@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from graphmill.errors import UnimplementedError
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from graphmill.data.dataset import Dataset
 
@@ -42,6 +44,35 @@ class SourceMethods:
         from graphmill.data import choice
 
         return choice.counter(start, step, dtype, name)
+
+    @staticmethod
+    def load(
+        path: Any,
+        element_spec: Any = None,
+        compression: str | None = None,
+        reader_func: Callable[[Dataset], Dataset] | None = None,
+        wait: bool = False,
+    ) -> Dataset:
+        """Return the elements that `save` wrote.
+
+        Args:
+            path: the folder.
+            element_spec: the structure of an element; by default that which was saved.
+            compression: as for `save`.
+            reader_func: takes a dataset of the datasets of all shards, and returns one dataset; by
+                default they are interleaved.
+            wait: must be False; waiting for files is not supported.
+
+        Raises:
+            NotFoundError: there is no saved dataset.
+            InvalidArgumentError: `reader_func` returns something else, or elements are no tensors.
+            UnimplementedError: `wait` is True.
+        """
+        from graphmill.data import saved
+
+        if wait:
+            raise UnimplementedError("load: wait=True is not supported; call load after save")
+        return saved.load(path, element_spec, compression, reader_func)
 
     @staticmethod
     def sample_from_datasets(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from graphmill.errors import UnimplementedError
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -46,7 +48,61 @@ class StepMethods:
 
         return folds.single_element(self, name)
 
+    def save(
+        self: Any,
+        path: Any,
+        compression: str | None = None,
+        shard_func: Callable[..., Any] | None = None,
+        checkpoint_args: Any = None,
+    ) -> Any:
+        """Write the elements to files, which `load` reads, also in TensorFlow.
+
+        In a graph, or if the dataset depends on one, it returns a node that writes them.
+
+        Args:
+            path: a folder; it is made.
+            compression: None, "GZIP" or "SNAPPY".
+            shard_func: returns the number of the file for an element (see `map`), a scalar int64;
+                by default there is one file.
+            checkpoint_args: must be None; checkpoints while saving are not supported.
+
+        Raises:
+            InvalidArgumentError: `shard_func` returns something else, or elements are datasets.
+            UnimplementedError: `checkpoint_args` is given.
+            OpError: an element cannot be computed, or a file cannot be written.
+        """
+        from graphmill.data import saved
+
+        if checkpoint_args is not None:
+            raise UnimplementedError(
+                "save: checkpoint_args is not supported; save parts of it one by one"
+            )
+        return saved.save(self, path, compression, shard_func)
+
     # Steps.
+
+    def snapshot(
+        self: Any,
+        path: Any,
+        compression: str | None = "AUTO",
+        reader_func: Callable[[Dataset], Dataset] | None = None,
+        shard_func: Callable[..., Any] | None = None,
+        name: str | None = None,
+    ) -> Dataset:
+        """Write the elements to files in the first pass, and read them in the next ones.
+
+        Args:
+            path: a folder.
+            compression: None, "GZIP" or "SNAPPY", which "AUTO" chooses.
+            reader_func: as for `load`.
+            shard_func: as for `save`; by default as many files as processors.
+
+        Raises:
+            InvalidArgumentError: a function returns something else.
+        """
+        from graphmill.data import saved
+
+        return saved.snapshot(self, path, compression, reader_func, shard_func).named(name)
 
     def scan(
         self: Any, initial_state: Any, scan_func: Callable[..., Any], name: str | None = None

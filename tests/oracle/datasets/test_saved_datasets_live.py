@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import graphmill
+from graphmill.data import Dataset
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -93,6 +94,48 @@ def test_files_are_those_of_tensorflow(tmp_path):
     for name, run in RUNS.items():
         run(lambda: save_op._SaveDataset(source(), str(tmp_path / name), halves, ""))  # noqa: B023
     assert contents(tmp_path / "graphmill") == contents(tmp_path / "tensorflow")
+
+
+def rows(m):
+    return m.from_tensor_slices(
+        {"x": X, "pair": (np.arange(6), [b"a", b"", b"c", b"d", b"e", b"f"])}
+    )
+
+
+X = np.arange(12, dtype=np.float32).reshape(6, 2)
+
+
+@pytest.mark.parametrize("compression", [None, "GZIP", "SNAPPY"])
+@pytest.mark.parametrize("shards", [None, lambda row: row["pair"][0] % 2])
+def test_methods_of_datasets(tmp_path, compression, shards):
+    """Each writes a dataset that the other reads, with the spec of its elements."""
+    rows(tf.data.Dataset).save(str(tmp_path / "theirs"), compression, shards)
+    rows(Dataset).save(tmp_path / "ours", compression, shards)
+    expected, actual = contents(tmp_path / "theirs"), contents(tmp_path / "ours")
+    assert sorted(expected) == sorted(actual)
+    assert compression or expected == actual  # two compressors may differ
+    for name in ("ours", "theirs"):
+        expected = tf.data.Dataset.load(str(tmp_path / name), compression=compression)
+        actual = Dataset.load(tmp_path / name, compression=compression)
+        assert structure_of(expected) == structure_of(actual)
+        for one, other in zip(expected.as_numpy_iterator(), actual, strict=True):
+            tf.nest.map_structure(np.testing.assert_array_equal, one, other)
+
+
+def structure_of(dataset):
+    describe = lambda spec: f"{spec.dtype.name} {spec.shape}"  # noqa: E731
+    return tf.nest.map_structure(describe, dataset.element_spec)
+
+
+@pytest.mark.parametrize("compression", ["AUTO", None, "GZIP"])
+def test_method_snapshot(tmp_path, compression):
+    expected = rows(tf.data.Dataset).snapshot(str(tmp_path / "theirs"), compression or "")
+    actual = rows(Dataset).snapshot(tmp_path / "ours", compression)
+    assert structure_of(expected) == structure_of(actual)
+    for _ in range(2):
+        found = list(actual)
+        for one, other in zip(expected.as_numpy_iterator(), found, strict=True):
+            tf.nest.map_structure(np.testing.assert_array_equal, one, other)
 
 
 def hash_of(folder):

@@ -77,7 +77,7 @@ def test_sample_with_weights_of_a_graph() -> None:
 
 
 def test_choice_by_numbers() -> None:
-    choices = Dataset.from_tensor_slices(np.int64([2, 0, 2, 1]))
+    choices = Dataset.from_tensor_slices(np.array([2, 0, 2, 1], np.int64))
     assert plain(Dataset.choose_from_datasets(numbers(), choices)) == [20, 0, 21, 10]
 
 
