@@ -113,7 +113,7 @@ class LocalWorker(WorkerInterface):
         return withdraw
 
     def logging(self, request: proto.LoggingRequest, done: Done) -> Withdraw:
-        """Switch the log of receives on or off, or return it."""
+        """Turn the log of receives on or off, or return it."""
         return _answer(done, lambda: self._worker.logging(request))
 
     def cleanup_graph(self, request: proto.CleanupGraphRequest, done: Done) -> Withdraw:

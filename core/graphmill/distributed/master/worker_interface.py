@@ -62,7 +62,7 @@ class WorkerInterface(ABC):
         """Run the task's partition of a step; the outcome is a `StepResult`."""
 
     def logging(self, request: proto.LoggingRequest, done: Done) -> Withdraw:
-        """Switch the log of receives, or request it; the outcome is a `LoggingResponse`.
+        """Turn the log of receives on or off, or request it; the outcome is a `LoggingResponse`.
 
         Without an implementation nothing is logged.
         """

@@ -81,7 +81,7 @@ class Peers(ABC):
         """
 
     def logging(self, request: proto.LoggingRequest) -> proto.LoggingResponse:
-        """Switch the log of receives, or return it for some steps; nothing is logged here."""
+        """Turn the log of receives on or off, or return it; here nothing is logged."""
         del self, request
         return proto.LoggingResponse()
 

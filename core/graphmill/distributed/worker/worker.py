@@ -215,7 +215,7 @@ class Worker:
         return cancellation.start_cancel
 
     def logging(self, request: proto.LoggingRequest) -> proto.LoggingResponse:
-        """Switch the log of receives from other tasks, or return it for some steps."""
+        """Turn the log of receives from other tasks on or off, or return it."""
         return self._peers.logging(request)
 
     def close(self) -> None:

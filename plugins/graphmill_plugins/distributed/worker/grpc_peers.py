@@ -333,7 +333,7 @@ class GrpcPeers(Peers):
             peer.close(lost_task(task, addresses.get(task)))
 
     def logging(self, request: proto.LoggingRequest) -> proto.LoggingResponse:
-        """Switch the log of receives, or return it for some steps."""
+        """Turn the log of receives on or off, or return it for some steps."""
         return self._log.answer(request)
 
     def close(self) -> None:

@@ -333,7 +333,7 @@ class WorkerService:
         return _start(proto.CompleteInstanceRequest, complete, data, call, reply)
 
     def logging(self, data: bytes, call: Call) -> bytes:
-        """Switch the log of receives, or return it for some steps."""
+        """Turn the log of receives on or off, or return it for some steps."""
         del call
         request = parse_message(proto.LoggingRequest, data)
         return self.worker.logging(request).SerializeToString()
