@@ -6,11 +6,10 @@ The profiler has one profile at a time in a process, so a profile is refused whi
 from __future__ import annotations
 
 import tempfile
-import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from graphmill.spi.process import fork_safe_lock
+from graphmill.spi.process import fork_safe_lock, warnings_ignored
 from graphmill_plugins._jax import jax_module
 
 if TYPE_CHECKING:
@@ -82,8 +81,7 @@ class Profile:
 
 
 def _runs(file: Path, module: str) -> Iterator[OperationRun]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of the profiler's own types
+    with warnings_ignored():  # of the profiler's own types
         data = jax_module().profiler.ProfileData.from_file(str(file))
         for plane in data.planes:
             for line in plane.lines:
