@@ -43,7 +43,7 @@ EXCHANGE_PROTOCOL: Final = 1
 CHECK_SECONDS: Final = 1.0
 """After how many seconds of waiting the tasks of absent members are asked whether they live."""
 MAX_GROUPS: Final = 4096
-"""The number of groups; beyond it, the one that was used last is forgotten."""
+"""The number of groups; beyond it, the least recently used one is forgotten."""
 
 
 class GroupLeader:
