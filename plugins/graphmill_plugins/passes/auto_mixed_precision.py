@@ -8,8 +8,9 @@ Semantics: `tensorflow/core/grappler/optimizers/auto_mixed_precision.cc`. The to
 - `auto_mixed_precision_cpu`: on CPUs, as a GPU would in float16: values are rounded to float16, and
   kernels compute in float32.
 
-Nodes that are fetched keep their types. So do nodes whose kernel is not of their op's supplier, if
-the kernel for the half type is not of the same one: it may compute something else.
+Nodes that are fetched keep their types. So do nodes whose kernel comes from another supplier than
+their op, unless the kernel for the half type comes from the same supplier: otherwise it might
+compute something else.
 """
 
 from __future__ import annotations

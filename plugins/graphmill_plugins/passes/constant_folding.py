@@ -5,8 +5,8 @@ folded: the step reports the error if it runs the node.
 
 A node is computed on the host with NumPy, whatever its device. To get the same value, this is done
 only if the node's own kernel is the host's or comes from the same supplier, whose kernels of one op
-are assumed to agree. A node with a kernel of another plugin is not folded. Nor is the value of a
-constant used whose kernel is another plugin's.
+are assumed to agree. A node with a kernel of another plugin is not folded, and a
+constant with a kernel of another plugin does not count as known.
 
 No deadline applies yet, so kernels that can take long are cancelled after some seconds, and their
 nodes are left to the step.

@@ -1,8 +1,8 @@
 """Remove the nodes that only check or report values, if the session requests it.
 
-Semantics: `tensorflow/core/grappler/optimizers/debug_stripper.cc`. What was computed only to be
-checked or reported is still computed; other inputs of the nodes become control inputs of what
-replaces them.
+Semantics: `tensorflow/core/grappler/optimizers/debug_stripper.cc`. Values that were computed
+only to be checked or reported are still computed: inputs that a removed node
+does not return become control inputs of the node that replaces it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The float32 types of a graph that can be changed one by one: node attrs, and their connections.
 
 All inputs and outputs of a node whose type is one attr have the same type, so they form one slot.
-An element of an attr with a list of types is a slot of its own. What has a fixed type is in a slot
-that cannot be changed.
+An element of an attr with a list of types is a slot of its own. Inputs and outputs of a fixed
+type are in slots that cannot be changed.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ class ServerOptions:
         grpc_port: the port of the APIs over gRPC, 0 for a free one; None for no gRPC.
         batching: how requests are queued and batched.
         poll_seconds: how often the folders of models are listed; 0 for only once.
-        timeout_seconds: how long a request may take once it was received.
+        timeout_seconds: how long a request may take after it has been received.
         receive_seconds: how long a client may take to send a request.
         keep_alive_seconds: how long an idle connection stays open.
         max_request_bytes: the largest body of a request.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from graphmill_plugins.kernels.image.boxes import Limits
 
 _MIN_CANDIDATES: Final = 16
-_MAX_CANDIDATES: Final = 512  # of a row; beyond, rows are computed alone, with less memory
+_MAX_CANDIDATES: Final = 512  # of a row; with more, each row is computed alone, to save memory
 _PAIRS_AT_ONCE: Final = 1 << 15  # pairs whose overlaps fit in a processor's cache
 _LAST: Final = np.int32(0x7FFFFFFF)  # sorts behind the keys of all scores
 

@@ -18,8 +18,8 @@ from graphmill_plugins.kernels.image.boxes import Limits, check_limits, scalar
 if TYPE_CHECKING:
     from graphmill.spi import Value
 
-_SHARED_COST: Final = 4  # pairs of boxes compared class by class that cost as much as all of these
-_MAX_SHARED_BOXES: Final = 1 << 13  # boxes up to which all pairs may be compared
+_SHARED_COST: Final = 4  # comparing a pair for one class takes as long as this many for all
+_MAX_SHARED_BOXES: Final = 1 << 13  # with more boxes, not all pairs are compared
 _AT_ONCE: Final = 16
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from graphmill.spi import OpKernelConstruction, OpKernelContext, Value
 
-_COUNTERS: Final = 1  # two positions take half of the four numbers of a counter
+_COUNTERS: Final = 1  # a counter yields four numbers; two positions need two of them
 
 
 @kernel(

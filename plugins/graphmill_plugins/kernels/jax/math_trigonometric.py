@@ -1,9 +1,10 @@
 """Sine, cosine and tangent on JAX, for float32 and narrower floats.
 
-XLA:CPU calls libm for each element, which takes thirty times as long as a polynomial, which it
-vectorizes. The error is below two units in the last place as NumPy's, that of the tangent below
-four. The argument is reduced to [-pi/4, pi/4] in float64: no digit of a float32 is lost up to
-`_LIMIT`, and arrays with larger elements are left to XLA. Other devices have fast functions.
+XLA:CPU calls libm for each element, which takes thirty times as long as a polynomial, because it
+vectorizes the polynomial. The error is below two units in the last place, as NumPy's is; that of
+the tangent is below four. The argument is reduced to [-pi/4, pi/4] in float64: no digit of a
+float32 is lost up to `_LIMIT`, and arrays with larger elements are left to XLA. Other devices have
+fast functions of their own.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _MIN_REDUCED_SIZE: Final = 256
 
 _QUARTER: Final = math.pi / 2
 _QUARTER_HIGH: Final = math.floor(_QUARTER * 2.0**28) / 2.0**28  # its multiples are exact
-_QUARTER_LOW: Final = _QUARTER - _QUARTER_HIGH + 6.123233995736766e-17  # what math.pi / 2 lacks
+_QUARTER_LOW: Final = _QUARTER - _QUARTER_HIGH + 6.123233995736766e-17  # what _QUARTER_HIGH lacks
 
 # Minimax polynomials of the Cephes library, of the square of the argument.
 _SINE: Final = (-1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1)

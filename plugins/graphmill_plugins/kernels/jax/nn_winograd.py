@@ -81,7 +81,7 @@ _SMALL: Final = _Tiles(
 _MIN_CHANNELS: Final = 32
 _MIN_SIZE: Final = 12
 _MAX_WEIGHTS: Final = 1 << 20  # elements; their transform is up to four times as large
-_MIN_LARGE_TILES: Final = 32  # with fewer large tiles, reading the larger weights costs the savings
+_MIN_LARGE_TILES: Final = 32  # with fewer, reading the larger weights takes the time saved
 
 
 def is_worth_it(x: Value, kernel: Value, axes: Sequence[Axis], groups: int) -> bool:

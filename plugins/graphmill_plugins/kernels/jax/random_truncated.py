@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from graphmill.spi import Value
 
 _BOUND: Final = 2
-_MIN_GROUPS: Final = 16  # groups that are drawn together in any case
-_PART: Final = 4  # of all groups a fourth is drawn again at a time; a sixth is incomplete at first
+_MIN_GROUPS: Final = 16  # the least number of groups that are drawn together
+_PART: Final = 4  # a quarter of the groups is redrawn at a time; at first a sixth is incomplete
 
 
 @kernel("StatelessTruncatedNormal", backend="jax", static=("shape",))

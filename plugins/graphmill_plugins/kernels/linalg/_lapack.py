@@ -5,7 +5,7 @@ for one matrix. A matrix of 100 rows takes 0.2 ms without these threads, and 30 
 as soon as other threads use the processors. Large matrices gain from the threads. The matrices of a
 stack are independent, so large stacks are split over helper threads.
 
-Nothing stops a call of LAPACK, so long ones run in a thread that a cancelled step leaves behind.
+A call of LAPACK cannot be cancelled, so long ones run in a thread that a cancelled step abandons.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from graphmill.spi import ArrayNamespace
     from graphmill.spi.process import SingleThreaded
 
-_MIN_OPERATIONS: Final = 1 << 14  # multiply-adds of a matrix: fewer are not distributed by OpenBLAS
-_MAX_OPERATIONS: Final = 1 << 28  # multiply-adds: more gain from threads, about 50 ms
-_MAX_ATTACHED_OPERATIONS: Final = 1 << 31  # multiply-adds of a stack: more may take seconds
+_MIN_OPERATIONS: Final = 1 << 14  # multiply-adds of a matrix: for fewer, OpenBLAS uses one thread
+_MAX_OPERATIONS: Final = 1 << 28  # multiply-adds, about 50 ms: more of them gain from threads
+_MAX_ATTACHED_OPERATIONS: Final = 1 << 31  # multiply-adds of a stack: more of them may take seconds
 _MIN_SHARED_OPERATIONS: Final = 1 << 22  # multiply-adds of a stack: about 1 ms
 
 _NAMES: Final = (

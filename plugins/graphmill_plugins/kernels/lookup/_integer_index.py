@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _MIN_KEYS: Final = 64  # number of keys below which a dictionary is faster
 _SLOTS_PER_ENTRY: Final = 8  # maximum ratio of slots to entries
-_FREE_SLOTS: Final = 1 << 10  # slots that any table may have in addition
+_FREE_SLOTS: Final = 1 << 10  # slots that a table of any size may have in addition
 
 
 class IntegerIndex:

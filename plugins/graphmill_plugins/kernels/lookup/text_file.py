@@ -54,7 +54,7 @@ def read_lines(path: str, vocab_size: int, offset: int, broker: Broker) -> list[
 def _parse(field: bytes, kind: dtypes.DType, number: int) -> Any:
     if kind is dtypes.string:
         return field
-    if kind not in _PARSED:  # some of the other types end the process when they read a text
+    if kind not in _PARSED:  # TensorFlow aborts the process for some of the other types
         raise errors.InvalidArgumentError(f"Data type {kind.name} not supported.")
     try:
         return kind.as_numpy_dtype.type(field.decode("ascii"))

@@ -40,7 +40,7 @@ def nearest_neighbors(points: Value, centers: Value, k: Value) -> tuple[Value, V
     count = min(k.item(), centers.shape[0])
     if count < 0:
         raise InvalidArgumentError(f"k must not be negative, got {count}")
-    # All distances are computed, as indices of eight bytes are for all centers.
+    # The table of distances, and that of the sorted indices (eight bytes each), have this shape.
     check_size((points.shape[0], centers.shape[0]), "the table of distances", itemsize=8)
     squares = (points * points).sum(1)[:, None] + (centers * centers).sum(1)
     distances = np.maximum(squares - 2 * points @ centers.T, 0)

@@ -1,7 +1,6 @@
 """Records of CSV without quotes: the fields of all of them are parts of one text.
 
-Columns of decimal numbers are parsed where they stand; other fields are cut out when they are
-asked for.
+Columns of decimal numbers are parsed in place; other fields are extracted on request.
 """
 
 from __future__ import annotations

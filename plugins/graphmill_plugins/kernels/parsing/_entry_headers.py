@@ -28,7 +28,7 @@ _WIDTHS: Final = {dtypes.float32: 4, dtypes.int64: 1}
 """The bytes of a number; integers are varints, and are decoded together if each takes one."""
 _MAX_ENTRIES: Final = 4096
 _MAX_HEADER_SIZE: Final = 256
-_MAX_LAYOUTS: Final = 64  # that are made for one list of keys, so that no batch makes one in vain
+_MAX_LAYOUTS: Final = 64  # for one list of keys; a data set of varied examples has no use for more
 
 
 class Headers:

@@ -1,9 +1,9 @@
 """Find the values of an `Example` by the layout of an earlier example.
 
 The examples of one data set often differ in nothing but their values: keys, types, sizes and order
-are the same. The bytes outside of the values then are the same too, which is compared for a whole
-batch at once, and the values are slices at known positions. Where all examples of a batch have
-layouts with equal numbers of values, the numbers are decoded from a table of bytes.
+are the same. The bytes outside of the values are then the same, too. This is checked for a whole
+batch at once, and the values are slices at known positions. If all examples of a batch have layouts
+with equal numbers of values, the numbers are decoded from a table of bytes.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ def decode_csv(
         items = records.ravel().tolist()
         count = len(OUT_TYPE)
         plain = plain_records(items, delimiter, use_quote_delim, columns, count)
-        check_cancelled()  # each of the passes takes long for many records
+        check_cancelled()  # for many records, each pass takes long
         complete: dict[int, Value] = {}
         fields: list[list[bytes]] = []
         if plain is not None and takes_decimals and len(items) * count > MAX_SCALAR_PARSES:

@@ -1,7 +1,7 @@
 """DecodeProtoV2: tensors of the fields of serialized messages.
 
 Semantics: tensorflow/core/kernels/decode_proto_op.cc. Messages are read from the wire format, so
-nested messages stay the bytes that they were.
+the bytes of nested messages do not change.
 """
 
 from __future__ import annotations

@@ -316,9 +316,8 @@ def uniform_quantized_convolution_hybrid(
     right = _of_filters(plan, rhs_scales, rhs_zero_points, rhs_quantization_axis)
     x, scale = dynamically_quantized(xp, plan.lhs)
     total = plan.run(xp, x, centred_at(xp, plan.rhs, right.zero_point[..., None]))
-    rows = scale.reshape(
-        plan.batches, len(scale) // plan.batches
-    ).T  # the batches that a result depends on, by group
+    # The scales of the batches that a result depends on, with a column for each group.
+    rows = scale.reshape(plan.batches, len(scale) // plan.batches).T
     by_feature = xp.repeat(rows, len(plan.rhs) // plan.batches, axis=1)
     by_feature = by_feature.reshape(by_feature.shape + (1,) * (total.ndim - 2))
     return plan.in_layout(xp, total.astype(_F) * by_feature * right.scale)

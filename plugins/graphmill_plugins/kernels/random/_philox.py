@@ -33,8 +33,8 @@ _LOW = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
 _MASK32, _MASK64 = (1 << 32) - 1, (1 << 64) - 1
 _MAX_PYTHON_COUNTERS = 4  # number of counters up to which Python integers are faster than NumPy
-_MAX_SMALL_COUNTERS = 1 << 10  # number up to which the overhead of NumPy calls dominates
-_MAX_FEW_GROUPS = 1 << 9  # groups of outputs up to which the overhead of NumPy calls dominates
+_MAX_SMALL_COUNTERS = 1 << 10  # number of counters up to which NumPy calls are mostly overhead
+_MAX_FEW_GROUPS = 1 << 9  # groups of outputs up to which NumPy calls are mostly overhead
 _CHUNK = 1 << 14  # counters whose results fit in a processor's cache
 RESERVED_PER_OUTPUT = 256
 """Counters that TensorFlow reserves per output, even if it does not use them."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _DOUBLE = np.dtype(np.float64)
 _GROUP = 2  # float64 values per counter
-_OUTPUT_SIZE = 160  # bytes for each output while all are drawn
+_OUTPUT_SIZE = 160  # bytes of temporary arrays for each output
 
 
 class Lanes:

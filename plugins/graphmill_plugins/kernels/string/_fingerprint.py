@@ -1,8 +1,8 @@
 """FarmHash's Fingerprint64 of many strings at once, vectorized with NumPy.
 
 The function is public (github.com/google/farmhash, farmhashna). All strings of a length class take
-the same steps, which are vectorized: one for each 64 bytes of those that are longer. Very long
-strings are hashed one by one.
+the same steps, which are vectorized; strings of more than 64 bytes take a step for each 64 bytes.
+Very long strings are hashed one by one.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 _U64 = np.uint64
 _K0, _K1, _K2 = _U64(0xC3A5C85C97CB3127), _U64(0xB492B66FBE98F273), _U64(0x9AE16A3B2F90404F)
-_CHUNK: Final = 64  # bytes that strings of more are hashed by
-_MAX_LENGTH: Final = 1024  # bytes of a string that is hashed here
+_CHUNK: Final = 64  # bytes that a step hashes of a longer string
+_MAX_LENGTH: Final = 1024  # bytes; longer strings are hashed one by one
 _SEED: Final = 81
 MAX_SCALAR_HASHES: Final = 40
 """Number of strings up to which hashing them one by one is faster."""

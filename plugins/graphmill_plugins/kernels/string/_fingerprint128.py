@@ -18,7 +18,7 @@ from graphmill_plugins.kernels.string.hash import (
 
 _MASK = 0xFFFFFFFFFFFFFFFF
 _PAIR = 0x9DDFEA08EB382D69
-_BLOCK = 128  # bytes from which strings are hashed in blocks of as many
+_BLOCK = 128  # bytes of a block; shorter strings have none
 
 
 def fingerprint128(text: bytes) -> tuple[int, int]:

@@ -1,8 +1,8 @@
 r"""Regular expressions in RE2's syntax and with its rewrite strings, over bytes.
 
 The engine is RE2 itself (google-re2), which matches in linear time. Where it is not installed, the
-pattern is translated to Python's `re` (`_re_translation`), and what may take long by backtracking
-is refused.
+pattern is translated to Python's `re` (`_re_translation`), and patterns that may backtrack for long
+are refused.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Match and replace simple patterns with the methods of `bytes`.
 
-Simple are a literal text, one with anything before or after it, and a character class. They are
-what many graphs clean and select texts with, and a method takes a tenth of a call of a regular
-expression.
+A simple pattern is a literal text, a literal text with anything before or after it, or a character
+class. Many graphs clean and select texts with such patterns, and a method of `bytes` takes a tenth
+of the time of a regular expression.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ def simple_replacer(text: bytes, pattern: Pattern, new: bytes) -> Replace | None
 def simple_matcher(text: bytes, pattern: Pattern) -> Match | None:
     """Return a function that checks which of some texts match a simple pattern as a whole.
 
-    It returns None for texts that need the pattern itself: those where bytes are not characters,
-    or with line ends, which a point does not match. There is no such function for a pattern that is
-    not simple.
+    It returns None for texts that need the pattern itself: texts that are not ASCII, or that have
+    line ends, which a dot does not match. There is no such function for a pattern that is not
+    simple.
     """
     around = _AROUND_LITERAL.fullmatch(text)
     if around is not None:

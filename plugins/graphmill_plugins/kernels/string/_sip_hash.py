@@ -3,7 +3,8 @@
 The function is public (J.-P. Aumasson and D. J. Bernstein, 2012). It takes rounds of operations on
 64-bit integers for each 8-byte word. The strings are sorted, the longest first, and a string with
 fewer words joins later, so that all of them end together: those that have joined are the first
-rows. A few are lanes of 128 bits in Python integers (`_Lanes`), many are rows of NumPy arrays.
+rows. A few strings are lanes of 128 bits in Python integers (`_Lanes`); more are rows of NumPy
+arrays (`_Rows`).
 """
 
 from __future__ import annotations
@@ -168,8 +169,8 @@ class _Lanes:
 class _Rows:
     """States of SipHash in four arrays.
 
-    The calls take arrays of one dimension and of none, which costs NumPy least: for the hundreds of
-    strings of a batch a call costs more than its operations.
+    Arguments of NumPy's functions are vectors and scalars, for which its overhead is smallest: for
+    a batch of some hundred strings, the overhead exceeds the time of the operations.
     """
 
     def __init__(self, initial: list[int], count: int, begun: list[Any]) -> None:

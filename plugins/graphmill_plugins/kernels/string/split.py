@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from graphmill.spi import Value
 
 _MAX_SCALAR_SPLITS = 128  # number of strings up to which splitting one by one is faster
-_MAX_JOINED_WIDTH = 16  # of n-grams of many rows that are joined in one pass
+_MAX_JOINED_WIDTH = 16  # wider n-grams are joined row by row
 _SPACE = b" \t\n\v\f\r"
-_PART_SIZE = 64  # a string, a pointer to it, and its two indices
+_PART_SIZE = 64  # bytes: a string, a pointer to it, and its two indices
 
 
 def _sparse(rows: Sequence[Sequence[bytes]]) -> tuple[Value, Value, Value]:

@@ -72,7 +72,7 @@ def _decoded_parts(item: bytes, codec: str) -> list[tuple[str, int]]:
     start, size = 0, len(item)
     while True:
         check_cancelled()
-        # Each error copies what was to be decoded: of codecs without a state, decode pieces.
+        # Each error copies the input, so codecs without state decode it in pieces.
         stop = start + _PIECE if codec in _STATELESS and parts else size
         piece = item[start:stop]
         try:
@@ -81,7 +81,7 @@ def _decoded_parts(item: bytes, codec: str) -> list[tuple[str, int]]:
             if start >= size:
                 return parts
         except UnicodeDecodeError as error:
-            is_cut = stop < size and error.end == len(piece)  # it may go on in the next piece
+            is_cut = stop < size and error.end == len(piece)  # the next piece may continue it
             parts.append((piece[: error.start].decode(codec), error.end - error.start))
             start += error.end
             if is_cut:

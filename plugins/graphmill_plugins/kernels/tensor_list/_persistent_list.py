@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Edit: TypeAlias = "tuple[int, int, tuple[Any, ...]]"
 """(start, count, items): replace `count` items from `start` on with `items`."""
 
-_MAX_SUCCESSORS: Final = 32  # that a lookup passes before the list gets its own items
+_MAX_SUCCESSORS: Final = 32  # a lookup that visits more gives the list its own items
 
 
 class PersistentList:

@@ -32,7 +32,7 @@ _AHEAD: Final = 3000
 """Number of examples that TensorFlow computes in advance, by which its counters are ahead."""
 _SENTENCE: Final = 1000
 _UNKNOWN: Final = b"UNK"
-_SHARE_OF_WINDOWS: Final = 10  # the text needs as many words for each word of a window
+_SHARE_OF_WINDOWS: Final = 10  # the least number of words in the text for each word of a window
 
 
 class _Corpus:

@@ -260,7 +260,7 @@ class ModelManager:
                     model=model.settings.name, error=error.message,
                 )  # fmt: skip
             model.error = error
-            return  # what is served stays: the folder may only be unreachable
+            return  # keep serving: the folder may be unreachable only for a while
         model.error = None
         selected = model.settings.policy.select(folders)
         await asyncio.gather(*[self._load(model, n, folders[n]) for n in selected])
@@ -276,7 +276,7 @@ class ModelManager:
         """Load a version, unless it is loaded or has failed just now."""
         version = model.versions.get(number)
         if version is not None and version.state is State.END and version.error is None:
-            version = None  # it was unloaded, and is asked for again
+            version = None  # it was unloaded, and is requested again
         if version is None:
             name = model.settings.name
             version = model.versions[number] = ModelVersion(

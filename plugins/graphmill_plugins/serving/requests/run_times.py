@@ -31,8 +31,8 @@ class RunTimes:
 
     Attributes:
         runs: the number of runs since the last ones that took too long.
-        seconds: the assumed time of a run: the shortest of late, because other threads and
-            processes only lengthen it.
+        seconds: the assumed time of a run: the shortest of the recent ones, because other threads
+            and processes only lengthen it.
     """
 
     __slots__ = ("_long_runs", "_needed", "_short_runs", "runs", "seconds")

@@ -58,7 +58,7 @@ class ServerCore:
             deadline: when the client stops waiting (`time.monotonic`); None for the server's limit.
 
         Raises:
-            InvalidArgumentError: an input or output does not fit to the signature.
+            InvalidArgumentError: an input or output does not fit the signature.
             ResourceExhaustedError: too many requests wait.
             DeadlineExceededError: it took too long.
             OpError: the model failed.

@@ -1,7 +1,7 @@
 """`BoundedProtocol`: uvicorn's HTTP protocol with limits on slow clients.
 
 uvicorn only limits how long a connection may be idle between requests. A client that sends a byte
-now and then, or never reads its response, would hold a connection for ever.
+now and then, or never reads its response, would hold a connection forever.
 
 A request that arrives in one piece is answered by a `DirectExchange`, others through ASGI.
 """
@@ -30,8 +30,8 @@ def bounded_protocol(application: Application, seconds: float) -> type[HttpTools
     """Return a class of protocols for a server.
 
     Args:
-        application: answers the requests; uvicorn has it, too.
-        seconds: how long a client may take to send a request, and to take in a response.
+        application: answers the requests; the same that uvicorn calls.
+        seconds: how long a client may take to send a request, and to receive a response.
     """
 
     class BoundedProtocol(HttpToolsProtocol):  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""`HttpServer`: uvicorn with the application, on an event loop that runs already."""
+"""`HttpServer`: uvicorn with the application, on an event loop that is already running."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def tensors_of_instances(
         inputs: the inputs of the signature.
 
     Raises:
-        InvalidArgumentError: it is not a list, or its elements do not fit to the inputs.
+        InvalidArgumentError: it is not a list, or its elements do not fit the inputs.
     """
     if type(instances) is not list:
         raise InvalidArgumentError(
@@ -120,7 +120,7 @@ def tensors_of_inputs(given: Any, inputs: Mapping[str, TensorSpec]) -> dict[str,
         inputs: the inputs of the signature.
 
     Raises:
-        InvalidArgumentError: an input is missing, or a value does not fit to it.
+        InvalidArgumentError: an input is missing, or a value does not fit its input.
     """
     if not _is_object(given):
         if len(inputs) != 1:

@@ -1,4 +1,4 @@
-"""`GrpcModelServer`: the APIs over gRPC, on an event loop that runs already."""
+"""`GrpcModelServer`: the APIs over gRPC, on an event loop that is already running."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _COUNTERS_PER_CANDIDATE = 2048 // 4
 _RNG = ("rng",)
-_CLASS_SIZE = 128  # a weight in several arrays and lists of numbers
+_CLASS_SIZE = 128  # bytes: each weight is in several arrays, and in lists of Python numbers
 
 
 class _CandidateKernel:
