@@ -5,10 +5,11 @@
     python tests/bench/jax_algorithms.py --only conv,cumsum  # names that contain one of these
     python tests/bench/jax_algorithms.py --tensorflow PYTHON # an interpreter that has TensorFlow
 
-The alternatives of a shape take turns, so that whatever else the machine does meets all of them.
-For each: median time on the clock and of the processor in microseconds, and the clock's ratio to
-the first one, XLA's own (above 1: faster). An alternative whose values differ gets no time. A `*`
-marks what graphmill's kernels do for that shape. The cases are in `jax_algorithm_cases.py`.
+The alternatives of a shape run alternately, so that other load on the machine affects all of them.
+For each: the medians of wall time and processor time in microseconds, and the ratio of the wall
+time to that of the first one, XLA's own (above 1: faster). An alternative whose values differ gets
+no time. A `*` marks what graphmill's kernels do for that shape. The cases are in
+`jax_algorithm_cases.py`.
 """
 
 from __future__ import annotations

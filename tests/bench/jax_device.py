@@ -4,10 +4,9 @@
     python tests/bench/jax_device.py --device-type GPU    # where JAX has one
     python tests/bench/jax_device.py --device-type GPU --networks MODELS
 
-Each step takes a NumPy array and gives one, so that what is fed and fetched crosses twice; weights
-stay on the device. Steps of both take turns. Prints medians in ms, the ratio (above
-1 graphmill is faster), and the largest difference of what both compute, relative to the largest
-value.
+Each step is fed a NumPy array and returns one, so there is a copy to the device and one back;
+weights stay on the device. Steps of both run alternately. Prints medians in ms, the ratio (above 1
+graphmill is faster), and the largest difference of the results, relative to the largest value.
 
 `--networks` adds the graphs of a folder that `tests/bench/population --out MODELS` wrote: frozen
 graphs of one input and one output. There the function for `jax.jit` is the exported graph.

@@ -5,7 +5,7 @@
 FOLDER has cases as `tests/bench` takes them. For each case: the median of steps with nothing
 compiled; how long compiling takes and how many steps run meanwhile; their median as a multiple of
 the first figure; the longest of them as a multiple of it; and the median step afterwards. Times in
-ms. On a machine that does something else, too, the figures mean nothing.
+ms. On a busy machine, the figures mean nothing.
 """
 
 from __future__ import annotations

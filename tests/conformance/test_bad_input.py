@@ -1,7 +1,7 @@
 """Kernels handle inputs of wrong shape or value with results or typed errors.
 
-Each op's first case is asked again with one input changed. What NumPy refuses by itself counts as
-typed: executors pass it on as an invalid argument (graphmill.runtime.kernels.kernel_errors).
+Each op's first case runs again with one input changed. Errors of NumPy itself count as typed:
+executors convert them to InvalidArgumentError (graphmill.runtime.kernels.kernel_errors).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Kernels that parse strings handle malformed text with results or typed errors.
 
-The stored cases of an op give it a start: one of the strings of a case is damaged by Hypothesis or
-put in by other bytes altogether. What decodes files, messages, numbers, patterns and characters is
-reached this way without being named, and so is whatever op comes later.
+Hypothesis damages one of the strings of a stored case, or replaces it by other bytes. So every op
+that decodes files, messages, numbers, patterns or characters is tested without being named here,
+including ops that are added later.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Inferred shapes agree with TensorFlow's golden results (clause G5).
 
-Each case is asked three times: with known values, known shapes, and unknown shapes. What is said
-may leave sizes open, never be another; nothing is refused that TensorFlow computes.
+Shapes of each case are inferred three times: with known values, known shapes, and unknown shapes.
+An inferred shape may have unknown sizes, but no wrong ones, and no case that TensorFlow computes is
+refused.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Each conformance suite catches ten seeded faults in broken devices, executors and others.
 
-The copies are in `broken/`; a sound one of each passes. What must
-catch a fault is named, so that a suite that fails for another reason does not count.
+The broken copies are in `broken/`; an unbroken one of each kind passes. The tests that must catch a
+fault are named, so that a suite that fails for another reason does not count.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     python -m pytest tests/gpu -n 8
 
-Products are computed in full float32: by default GPUs compute them in TensorFloat-32, in
-TensorFlow as well, which agrees with a CPU's results to three digits only.
+Products are computed in full float32 here. By default, JAX and TensorFlow compute them on GPUs in
+TensorFloat-32, whose results agree with a CPU's to three digits only.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Built-in plugins have no privileges: provenance appears in messages and decides nothing else.
 
-`Provenance.is_builtin` is read from the source by `ast`: it may stand where messages are made.
+`Provenance.is_builtin` is read from the source by `ast`: only code that makes messages may use it.
 """
 
 from __future__ import annotations

@@ -1,17 +1,17 @@
 """Code that analyses graphs uses traits of ops, not their names.
 
-A string that is the name of an op, or several of them separated by spaces, counts wherever it
-stands in the code, docstrings aside. Each entry says for which name and how often; who removes one
-takes it off the list. A plugin with lists of its own is one more entry of `PARTS`.
+A string literal counts if it is the name of an op, or several names separated by spaces; docstrings
+do not count. An entry lists the names in a file, each as often as it occurs; a name that is no
+longer used is removed from its entry. A plugin that has such lists is one more entry of `PARTS`.
 
-What is left is one of these, as the comments in the lists say:
+The comments in the lists give the reason for each name, one of these:
 
-- The name of something else: a function, a class, a node, a kind of resource.
-- A node that is made. It is of one op and no other, and a twin of it has no part in that.
-- The two ends of a pattern that a compiler's idiom rewrites into an op of its own, or traces in a
-  way of its own. The pattern is what some client of TensorFlow writes, and right for the semantics
-  of just these ops (`UnsortedSegmentSum` drops rows whose number is out of range); no trait could
-  promise so much for another op. A plugin with ops like these brings a pass of its own.
+- It is the name of something else: a function, a class, a node, a kind of resource.
+- The code adds a node of this op. Ops with equal traits do not matter there.
+- It is an end of a pattern that an idiom of the compiler rewrites to an op of its own, or traces in
+  its own way. Clients of TensorFlow write this pattern, and the rewrite is correct only for the
+  semantics of these ops (`UnsortedSegmentSum` drops rows whose id is out of range): no trait could
+  promise as much for another op. A plugin with similar ops adds its own pass.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class Part:
 
     Attributes:
         folder: where it is, from the root of the repository.
-        allowed: by file, from the folder, the names that may stand there, each as often as listed.
-        left_out: folders and files in it that are not held to the rule.
+        allowed: by file, relative to the folder, the names that may occur, each as often as listed.
+        left_out: folders and files in it to which the rule does not apply.
     """
 
     folder: str

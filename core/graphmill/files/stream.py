@@ -105,7 +105,7 @@ def read_line(stream: BinaryIO) -> bytes:
 def stream_of(reader: Reader, compression: str, buffer_size: int) -> BinaryIO:
     """Return a stream over an open file, which closes it.
 
-    A buffer has at most 16 MiB, whatever is asked for.
+    A buffer has at most 16 MiB, whatever size is requested.
     """
     raw: io.RawIOBase = _Plain(reader)
     if compression:

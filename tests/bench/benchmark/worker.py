@@ -3,9 +3,9 @@
 
 The only argument is a job in JSON, or the name of a system, for jobs that follow as lines of
 standard input. A job: `system`, `folder`, `phase` ("cold" or "warm"), `config`,
-`started_ns` (the monotonic clock when the process was asked for), `seconds`, `settle_seconds`,
+`started_ns` (the monotonic clock when the process was requested), `seconds`, `settle_seconds`,
 `clock` (of the steps: "wall" or "processor").
-What counts for the cold start is imported late, and as little as there is.
+Imports count towards the cold start, so there are few of them, inside functions.
 """
 
 from __future__ import annotations

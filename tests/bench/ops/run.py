@@ -3,11 +3,12 @@
     python tests/bench/ops/run.py [--tensorflow PYTHON] [--only AddV2,Exp] [--rounds 3] [--jit off]
 
 Each side runs in a process of its own, as a callable of a session with one node, or of the last
-step of a program, fed with arrays. Ours has been called twenty times before, so that what is worth
-it is compiled; `--jit off` measures the interpreter's kernels, as the first steps have them. The
-two take turns, round by round, and the best of all rounds counts. PYTHON is the interpreter of an
-environment with `tensorflow-cpu`, NumPy and protobuf; without it only our times are printed. What
-is more than three times slower has its reason in `slower.toml`; a row without one ends with `WHY?`.
+step of a program, fed with arrays. Ours has been called twenty times before, so that clusters are
+compiled; `--jit off` measures the interpreter's kernels, which run the first steps. The two run
+alternately, round by round, and the best of all rounds counts. PYTHON is the interpreter of an
+environment with `tensorflow-cpu`, NumPy and protobuf; without it only our times are printed. An op
+that is more than three times slower has a reason in `slower.toml`; a row without one ends with
+`WHY?`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Random control flow whose nodes lie on two tasks: our cluster, and our task under TensorFlow's.
 
-The expected values are those of the reference evaluator. `GRAPHMILL_CLUSTER_GRAPHS=1000` runs so
-many graphs; `GRAPHMILL_CLUSTER_GRAPHS=700:800` those of these seeds.
+The expected values are those of the reference evaluator. `GRAPHMILL_CLUSTER_GRAPHS=1000` runs
+1,000 graphs (default 20), `GRAPHMILL_CLUSTER_GRAPHS=700:800` those of the seeds 700 to 799.
 """
 
 from __future__ import annotations

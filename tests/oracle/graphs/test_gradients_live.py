@@ -1,7 +1,7 @@
 """Gradients equal TensorFlow's for every op with cases, and through its control flow.
 
-Each case of one op becomes a graph; `tf.gradients` and `graphmill.gradients` are asked for the
-gradients of its outputs, weighed by fixed numbers.
+Each case of one op becomes a graph; `tf.gradients` and `graphmill.gradients` compute the gradients
+of its outputs, weighted by fixed numbers.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """TensorFlow agrees with the reference evaluator on random control flow graphs (E7).
 
-That holds the evaluator, which all executors are held to (tests/integration), to TensorFlow itself.
-Thousands more: `tools/verify_executors.py --tensorflow`.
+All executors are compared with the evaluator (tests/integration); here the evaluator is compared
+with TensorFlow. `tools/verify_executors.py --tensorflow` compares thousands of graphs more.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Random op instances give equal results in TensorFlow and graphmill, by family.
 
-Each system answers in a process of its own. GRAPHMILL_SWEEP_COUNT and GRAPHMILL_SWEEP_SEED ask for
-more instances of an op (3) and others (0).
+Each system runs in a process of its own. GRAPHMILL_SWEEP_COUNT sets the number of instances of each
+op (default 3), GRAPHMILL_SWEEP_SEED the seed (default 0).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Random programs of clients return equal values and errors in TensorFlow and graphmill.
 
-`GRAPHMILL_SESSION_PROGRAMS=10000` compares so many; `GRAPHMILL_SESSION_PROGRAMS=7000:7100` those of
-these seeds.
+`GRAPHMILL_SESSION_PROGRAMS=10000` compares 10,000 programs,
+`GRAPHMILL_SESSION_PROGRAMS=7000:7100` those of the seeds 7,000 to 7,099.
 """
 
 from __future__ import annotations

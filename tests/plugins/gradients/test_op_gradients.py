@@ -1,7 +1,7 @@
 """The built-in gradients of ops match finite differences of their cases.
 
 For each op one case of float64: the derivative along a random direction of all inputs, of the
-outputs weighed by random numbers.
+outputs weighted by random numbers.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Compiled steps raise the interpreter's errors: code, node and op (clauses E8, S12).
 
-Compiled code cannot raise; where an op refuses values, a check notes it and the interpreter runs
-the step again. Each op with such a check is compiled with the inputs of its first case here, and
-then given worse ones of the same shapes.
+Compiled code cannot raise. If an op refuses some values, a check reports them and the interpreter
+runs the step again. Here, each op with such a check is compiled with the inputs of its first case,
+and then called with invalid ones of the same shapes.
 """
 
 from __future__ import annotations

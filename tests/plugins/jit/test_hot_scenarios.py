@@ -1,7 +1,7 @@
 """Failing steps raise the same error before and after compilation (clauses E8, S6, S12).
 
-Each graph runs well until it is compiled, then fails five times; what it says is what the
-interpreter says: class, node, op and message.
+Each graph succeeds until it is compiled, then fails five times. The errors have the class, node, op
+and message of the interpreter's.
 """
 
 from __future__ import annotations

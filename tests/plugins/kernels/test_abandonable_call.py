@@ -1,4 +1,4 @@
-"""Long calls of libraries run in threads that cancelled steps leave behind."""
+"""Long calls of libraries run in threads that cancelled steps abandon."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Every op that uses files, network, processes, Python, clock or random state declares it.
 
-Suspects are found by what their definitions and names tell; those that are innocent stand in a list
-with the reason, which a person has looked at.
+Suspects are found by their definitions and names; those without effects are listed with a reason
+that a person has reviewed.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ class Worker:
         devices: the task's devices.
         rendezvous: the rendezvous of its steps.
         sessions: the sessions of its masters.
-        group_leader: leads groups of collectives, if this task is asked to.
+        group_leader: leads groups of collectives, if this task is their leader.
         num_steps: the number of steps; a statistic.
     """
 

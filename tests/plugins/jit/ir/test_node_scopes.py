@@ -1,4 +1,4 @@
-"""The names of operations tell the nodes that they were traced from."""
+"""The names of operations identify the nodes that they were traced from."""
 
 from __future__ import annotations
 
