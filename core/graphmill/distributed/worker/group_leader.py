@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 EXCHANGE_PROTOCOL: Final = 1
 """How members of graphmill exchange tensors: by RecvTensor, each with all others."""
 CHECK_SECONDS: Final = 1.0
-"""Seconds of waiting after which the leader checks whether the tasks of absent members are alive."""
+"""Seconds of waiting after which the leader checks that tasks of absent members are alive."""
 MAX_GROUPS: Final = 4096
 """The number of groups; beyond it, the least recently used one is forgotten."""
 
