@@ -56,10 +56,10 @@ flowchart LR
   that depends only on the variable always comes first. TensorFlow usually does the same, but does
   not guarantee it.
 - **Feeds** lose nothing: 1.5 for an integer, a complex number for a real one and a value out of
-  range are errors; TensorFlow truncates them. What has an integer's value may be fed for it. `None`
-  is an error; TensorFlow feeds NaN. The output number of a fed tensor may be left out: `"x"` is
-  `"x:0"`. Functions of `make_callable_from_options` check the shapes of their arguments as `run`
-  does.
+  range are errors; TensorFlow truncates them. A value that equals an integer (2.0) may be fed for
+  it. `None` is an error; TensorFlow feeds NaN. The output number of a fed tensor may be left out:
+  `"x"` is `"x:0"`. Functions of `make_callable_from_options` check the shapes of their arguments as
+  `run` does.
 - **Sessions** report settings at once: an unknown device type in `device_count`, an unknown
   `executor_type`, and pools of one `global_name` with different numbers of threads are errors when
   the session is made. Debug watches of nodes that do not exist are errors. With
@@ -76,10 +76,11 @@ flowchart LR
   that are left; TensorFlow drops them and reports `OutOfRange`. Closing a closed barrier once
   more with `cancel_pending_enqueues` ends at once; in TensorFlow it never ends if no element is
   incomplete.
-- **Errors**: `error.op` of a node in a function or loop is the operation that calls it, and of a
-  step that ran out of time the one that waited. In TensorFlow it is None then, or, if the node of
-  the function has the name of an operation, that other one. `error.node` and `error.op_type` name
-  the failing node itself. Errors can be pickled (TensorFlow's cannot), without their operations.
+- **Errors**: if a node in a function or loop fails, `error.op` is the operation that calls the
+  function; if a step runs out of time, it is the operation that waited. TensorFlow's `error.op` is
+  None in these cases, or an unrelated operation that has the name of the function's node.
+  `error.node` and `error.op_type` name the failing node itself. Errors can be pickled (TensorFlow's
+  cannot), without their operations.
 - **Placement**: a node that no step needs is checked like in TensorFlow (unless
   `place_pruned_graph` is set), except for the element types and devices of its kernels, which are
   not imported; in a cluster, whose workers have the kernels, only its requested device. A missing
@@ -88,9 +89,9 @@ flowchart LR
   device; TensorFlow refuses those that request different ones.
 - **Devices** are array libraries, which manage memory, streams and copies. So device contexts
   (`FillContextMap`) and lists of accessed tensors are what a device
-  [does around each kernel](../howto/device.md#streams-and-memory-of-your-own); allocator attributes
-  have no reader, because kernels allocate through their library. There are no localities and no
-  thread pools of a device: nothing here chooses by the first, and the library has the second.
+  [does around each kernel](../howto/device.md#streams-and-memory-of-your-own). Nothing reads
+  allocator attributes, because kernels allocate through their library. Devices have no localities,
+  which nothing here would use, and no thread pools, because the library has its own.
 - **Executors** are registered by plugins, not in a static registry. They post to the event loop of
   a step instead of a free `runner`. `rendezvous_factory` is `LocalExecutorParams.new_rendezvous`.
   Sessions pass no `delete_kernel`, because kernels are garbage-collected; what a kernel must close
@@ -111,8 +112,8 @@ flowchart LR
   Partial runs do not count for `build_cost_model`. Instead of monitoring counters, plugins get each
   step and its duration (`graphmill_step_finished`).
 - **Debug URLs**: `file://` and `callback://`; TensorFlow's `grpc://` is refused.
-- **Partial runs**: a session keeps 256 unfinished ones; the oldest of more is released with a
-  warning. `SINGLE_THREADED_EXECUTOR` refuses them, and graphs on several devices; it runs
+- **Partial runs**: a session keeps 256 unfinished ones; beyond that, the oldest one is released
+  with a warning. `SINGLE_THREADED_EXECUTOR` refuses them, and graphs on several devices; it runs
   reference variables, which TensorFlow's refuses. When a call returns, all that can run with the
   values fed so far has run, so an error appears at the same call each time. An error ends only its
   partial run; TensorFlow then cancels all later steps of the session.
@@ -150,8 +151,8 @@ flowchart LR
 - **Data service**: `RegisterDataset`, `DataServiceDataset`, their later versions and
   `DistributedSave` fail with `Unimplemented` when they run. The dispatcher and the workers of a
   data service are servers of TensorFlow.
-- **Saved iterators**: `DeserializeIterator` takes as many elements again as were taken before, with
-  the same seeds; TensorFlow restores the state of each dataset. A function with random ops
+- **Saved iterators**: `DeserializeIterator` reads and drops as many elements as had been taken,
+  with the same seeds; TensorFlow restores the state of each dataset. A function with random ops
   continues; TensorFlow's begins again. A state in a checkpoint or a message is restored only by
   the side that wrote it.
 - **Variants in messages and checkpoints**: datasets and locks of mutexes can be neither sent to
