@@ -7,7 +7,10 @@ OPS: dict[str, str] = {
         "CheckNumerics CheckNumericsV2 Div FloorDiv FloorMod Mod Pow TruncateDiv TruncateMod"
     ),
     "binning": "Bincount DenseBincount HistogramFixedWidth LowerBound UpperBound",
-    "images": "AdjustHue CropAndResize CropAndResizeGradBoxes CropAndResizeGradImage",
+    "images": (
+        "AdjustHue CropAndResize CropAndResizeGradBoxes CropAndResizeGradImage ResizeArea "
+        "ResizeBicubic ResizeBicubicGrad ScaleAndTranslate ScaleAndTranslateGrad"
+    ),
     "indices": (
         "DynamicStitch Gather GatherNd GatherV2 InvertPermutation ParallelDynamicStitch "
         "ReverseSequence ScatterNd ScatterNdNonAliasingAdd SparseSoftmaxCrossEntropyWithLogits "
@@ -41,7 +44,9 @@ OPS: dict[str, str] = {
         "SparseSegmentSumWithNumSegments UnsortedSegmentMax UnsortedSegmentMin UnsortedSegmentProd "
         "UnsortedSegmentSum _SegmentRows"
     ),
-    "special_functions": "Betainc Igamma IgammaGradA Igammac Polygamma RandomGammaGrad Zeta",
+    "special_functions": (
+        "Betainc CumulativeLogsumexp Igamma IgammaGradA Igammac Polygamma RandomGammaGrad Zeta"
+    ),
     "standalone": (
         "Add AddV2 AdjustHue AdjustSaturation AudioSpectrogram AvgPool3D AvgPoolGrad "
         "BandedTriangularSolve BatchFFT BatchFFT2D BatchFFT3D BatchIFFT BatchIFFT2D BatchIFFT3D "

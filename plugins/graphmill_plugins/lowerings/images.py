@@ -1,4 +1,4 @@
-"""Checks for crops of images and for values too large for XLA's arithmetic."""
+"""Checks for crops of images and for values that XLA would compute otherwise."""
 
 from __future__ import annotations
 
@@ -12,6 +12,11 @@ if TYPE_CHECKING:
 
 MAX_MAGNITUDE: Final = 1e6
 """Maximum box coordinate and hue; rounding makes results for larger values arbitrary."""
+
+
+def pixels_are_finite(xp: ArrayNamespace, images: Value, *_: Value) -> Value:
+    """Check that no pixel is NaN or infinite, because matrix products would spread it."""
+    return xp.all(xp.isfinite(images))
 
 
 def crops_exist(
@@ -100,6 +105,13 @@ LOWERINGS: Final = LoweringTable(
                 Check(gradient_boxes_are_finite, errors.InvalidArgumentError),
                 Check(gradient_boxes_are_moderate),
             ),
+        ),
+        Lowering(
+            (
+                *("ResizeArea", "ResizeBicubic", "ResizeBicubicGrad"),
+                *("ScaleAndTranslate", "ScaleAndTranslateGrad"),
+            ),
+            checks=(Check(pixels_are_finite),),
         ),
         Lowering(("AdjustHue",), checks=(Check(hues_are_moderate),)),
     )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from graphmill.errors import InvalidArgumentError
+from graphmill_plugins.kernels.image._taps import Taps
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,22 +87,62 @@ def named(name: str) -> SamplingKernel:
     return _KERNELS[name.lower()]
 
 
-def weights(
-    kernel: SamplingKernel, size: int, new_size: int, scale: Any, translation: Any, antialias: bool
-) -> Any:
+class Axis(NamedTuple):
+    """How an axis is scaled and translated.
+
+    Attributes:
+        size: the number of its pixels.
+        new_size: the number of pixels of the result.
+        scale: the factor.
+        translation: the shift, in pixels of the result.
+        antialias: whether the kernel is widened where the axis shrinks.
+    """
+
+    size: int
+    new_size: int
+    scale: Any
+    translation: Any
+    antialias: bool
+
+
+def weights(kernel: SamplingKernel, axis: Axis) -> Any:
     """Return the matrix (output, size) that scales and translates an axis, in float32."""
-    inverse = _F(1) / _F(scale)
-    shift = -inverse * _F(translation)
-    width = max(inverse, _F(1)) if antialias else _F(1)
-    centre = (np.arange(new_size, dtype=np.float32) + _F(0.5)) * inverse + shift
-    reach = _F(kernel.radius) * width
-    first = np.clip(np.ceil(centre - reach - _F(0.5)), 0, size - 1)
-    last = np.clip(np.floor(centre + reach - _F(0.5)), 0, size - 1)
-    pixels = np.arange(size, dtype=np.float32)
+    width, reach, centre = _geometry(kernel, axis)
+    first, last = _first(axis, centre - reach), np.floor(centre + reach - _F(0.5))
+    last = np.clip(last, 0, axis.size - 1)
+    pixels = np.arange(axis.size, dtype=np.float32)
     distance = np.abs((pixels + _F(0.5) - centre[:, None]) * (_F(1) / width))
     is_seen = (pixels >= first[:, None]) & (pixels <= last[:, None])
-    is_seen &= ((centre >= 0) & (centre <= size))[:, None]  # samples outside get no weight
+    is_seen &= _is_inside(axis, centre)[:, None]  # samples outside get no weight
     values = np.where(is_seen, kernel.function(distance), _F(0))
     total = values.sum(axis=1, keepdims=True, dtype=np.float32)
     has_weight = np.abs(total) >= _SMALLEST_SUM
     return np.where(has_weight, values / np.where(has_weight, total, _F(1)), _F(0))
+
+
+def taps(kernel: SamplingKernel, axis: Axis) -> Taps:
+    """Return the inputs that each output reads, those of weight 0 as well."""
+    _, reach, centre = _geometry(kernel, axis)
+    count = min(2 * math.ceil(reach) + 1, axis.size)
+    start = np.where(_is_inside(axis, centre), _first(axis, centre - reach), _F(0))
+    inputs = start.astype(np.intp)[:, None] + np.arange(count)
+    used = inputs < axis.size
+    inputs = np.minimum(inputs, axis.size - 1)
+    return Taps(inputs, np.take_along_axis(weights(kernel, axis), inputs, axis=1), used)
+
+
+def _geometry(kernel: SamplingKernel, axis: Axis) -> tuple[Any, Any, Any]:
+    """Return the width of the kernel, its reach, and the position of each output."""
+    inverse = _F(1) / _F(axis.scale)
+    shift = -inverse * _F(axis.translation)
+    width = max(inverse, _F(1)) if axis.antialias else _F(1)
+    centre = (np.arange(axis.new_size, dtype=np.float32) + _F(0.5)) * inverse + shift
+    return width, _F(kernel.radius) * width, centre
+
+
+def _first(axis: Axis, start: Any) -> Any:
+    return np.clip(np.ceil(start - _F(0.5)), 0, axis.size - 1)
+
+
+def _is_inside(axis: Axis, centre: Any) -> Any:
+    return (centre >= 0) & (centre <= axis.size)

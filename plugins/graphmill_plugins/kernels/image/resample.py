@@ -17,6 +17,7 @@ from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
 from graphmill_plugins.kernels._support import shape_text
 from graphmill_plugins.kernels.image import _sampling_kernels
+from graphmill_plugins.kernels.image._taps import all_used, matrix_taps, tapped, transposed
 from graphmill_plugins.kernels.image.resize import (
     check_centers,
     check_images,
@@ -51,8 +52,8 @@ def _cubic_table(sharpness: float) -> Any:
     return near, ((a * x - _F(5) * a) * x + _F(8) * a) * x - _F(4) * a
 
 
-def cubic_weights(size: int, new_size: int, align_corners: bool, half: bool) -> Any:
-    """Return the matrix (output, size) that resizes an axis by cubic interpolation."""
+def cubic_taps(size: int, new_size: int, align_corners: bool, half: bool) -> tuple[Any, Any]:
+    """Return the four inputs of each output of a cubic interpolation, and their weights."""
     position = positions(size, new_size, align_corners, 0.5 if half else 0.0)
     if half:
         position = position - _F(0.5)
@@ -66,8 +67,14 @@ def cubic_weights(size: int, new_size: int, align_corners: bool, half: bool) -> 
         weights = np.where(inputs == bounded, weights, _F(0))
         total = weights.sum(axis=1, keepdims=True, dtype=np.float32)
         weights = np.where(np.abs(total) >= _SMALLEST_SUM, weights / total, weights)
+    return bounded, weights
+
+
+def cubic_weights(size: int, new_size: int, align_corners: bool, half: bool) -> Any:
+    """Return the matrix (output, size) that resizes an axis by cubic interpolation."""
+    inputs, weights = cubic_taps(size, new_size, align_corners, half)
     matrix = np.zeros((new_size, size), np.float32)
-    np.add.at(matrix, (np.arange(new_size)[:, None], bounded), weights)
+    np.add.at(matrix, (np.arange(new_size)[:, None], inputs), weights)
     return matrix
 
 
@@ -109,8 +116,12 @@ def resampled(xp: ArrayNamespace, images: Value, down: Any, across: Any) -> Valu
 
     Both are NumPy matrices (output, input). If each output depends on few inputs, these are
     gathered. Otherwise the result is a matrix product, of whole planes if there are few channels.
+    NumPy sums the inputs of nonzero weight alone if a pixel is not finite, so that it does not
+    change other outputs; programs check that all are finite.
     """
     images = images.astype(np.float32)
+    if xp is np and not is_finite(images):
+        return tapped(images, matrix_taps(down), matrix_taps(across))
     limit = _MAX_NUMPY_TAPS if xp is np else _MAX_TAPS
     of_rows, of_columns = _taps(down, limit), _taps(across, limit)
     if of_rows is None and of_columns is None and images.shape[3] <= _MAX_GATHERED_CHANNELS:
@@ -155,6 +166,11 @@ def _gathered_sums(
     return total
 
 
+def is_finite(images: Value) -> bool:
+    """Return whether no pixel is NaN or infinite."""
+    return bool(np.isfinite(images).all())
+
+
 @kernel("ResizeBicubic", types={"T": dtypes.REAL}, static=("size",), expensive=True)
 def resize_bicubic(
     xp: ArrayNamespace,
@@ -167,8 +183,15 @@ def resize_bicubic(
     check_images(images)
     check_centers(align_corners, half_pixel_centers)
     height, width = output_size(size, images)
-    down = _weights(cubic_weights, images.shape[1], height, align_corners, half_pixel_centers)
-    across = _weights(cubic_weights, images.shape[2], width, align_corners, half_pixel_centers)
+    how = (align_corners, half_pixel_centers)
+    if xp is np and not is_finite(images):  # a weight of 0 makes NaN of an infinite pixel
+        rows, columns = (
+            all_used(*cubic_taps(one, new, *how))
+            for one, new in zip(images.shape[1:3], (height, width), strict=True)
+        )
+        return tapped(images.astype(np.float32), rows, columns)
+    down = _weights(cubic_weights, images.shape[1], height, *how)
+    across = _weights(cubic_weights, images.shape[2], width, *how)
     return resampled(xp, images, down, across)
 
 
@@ -186,10 +209,14 @@ def resize_bicubic_grad(
     check_pixels(grads, original_image)
     if not grads.size:
         return xp.zeros(original_image.shape, original_image.dtype)
-    height, width = original_image.shape[1:3]
-    down = _weights(cubic_weights, height, grads.shape[1], align_corners, half_pixel_centers)
-    across = _weights(cubic_weights, width, grads.shape[2], align_corners, half_pixel_centers)
-    gradient = resampled(xp, grads, down.T, across.T)
+    sizes = list(zip(original_image.shape[1:3], grads.shape[1:3], strict=True))
+    how = (align_corners, half_pixel_centers)
+    if xp is np and not is_finite(grads):  # a weight of 0 makes NaN of an infinite gradient
+        taps = (transposed(*cubic_taps(one, new, *how), one) for one, new in sizes)
+        gradient = tapped(grads.astype(np.float32), *taps)
+    else:
+        down, across = (_weights(cubic_weights, one, new, *how) for one, new in sizes)
+        gradient = resampled(xp, grads, down.T, across.T)
     return gradient.astype(original_image.dtype)
 
 
@@ -217,20 +244,16 @@ def resize_area(xp: ArrayNamespace, images: Value, size: Value, align_corners: b
     return resampled(xp, images, down, across)
 
 
-def _spans(
+def _axes(
     sizes: tuple[int, int],
     new_sizes: tuple[int, int],
     scale: Value,
     translation: Value,
-    kernel_type: str,
     antialias: bool,
-) -> list[Any]:
-    """Return the matrices (output, input) of both axes."""
-    sampling = _sampling_kernels.named(kernel_type)
-    return [
-        _sampling_kernels.weights(sampling, size, out, factor, shift, antialias)
-        for size, out, factor, shift in zip(sizes, new_sizes, scale, translation, strict=True)
-    ]
+) -> list[_sampling_kernels.Axis]:
+    """Return how both axes are scaled and translated."""
+    each = zip(sizes, new_sizes, scale, translation, strict=True)
+    return [_sampling_kernels.Axis(*numbers, antialias) for numbers in each]
 
 
 def _check_scale(scale: Value, translation: Value) -> None:
@@ -268,9 +291,13 @@ def scale_and_translate(
     new_sizes = output_size(size, images)
     _check_scale(scale, translation)
     sizes = (images.shape[1], images.shape[2])
-    return resampled(
-        xp, images, *_spans(sizes, new_sizes, scale, translation, kernel_type, antialias)
-    )
+    axes = _axes(sizes, new_sizes, scale, translation, antialias)
+    sampling = _sampling_kernels.named(kernel_type)
+    if xp is np and not is_finite(images):  # a weight of 0 makes NaN of an infinite pixel
+        return tapped(
+            images.astype(np.float32), *(_sampling_kernels.taps(sampling, one) for one in axes)
+        )
+    return resampled(xp, images, *(_sampling_kernels.weights(sampling, one) for one in axes))
 
 
 @kernel(
@@ -295,5 +322,6 @@ def scale_and_translate_grad(
         return xp.zeros(original_image.shape, original_image.dtype)
     sizes = (original_image.shape[1], original_image.shape[2])
     new_sizes = (grads.shape[1], grads.shape[2])
-    spans = _spans(sizes, new_sizes, scale, translation, kernel_type, antialias)
-    return resampled(xp, grads, *(span.T for span in spans))
+    axes = _axes(sizes, new_sizes, scale, translation, antialias)
+    sampling = _sampling_kernels.named(kernel_type)
+    return resampled(xp, grads, *(_sampling_kernels.weights(sampling, one).T for one in axes))
