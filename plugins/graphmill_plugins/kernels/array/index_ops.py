@@ -86,6 +86,8 @@ def gather_kernels(
         def run(params: Value, indices: Value) -> Value:
             sizes = vector_sizes(params.shape, indices.shape)
             if not sizes:
+                if params.ndim == 0:
+                    raise InvalidArgumentError("params must be at least a vector")
                 return xp.broadcast_to(params, indices.shape[:-1] + params.shape)
             return take(params, indices, sizes)
 

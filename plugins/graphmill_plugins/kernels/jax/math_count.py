@@ -61,6 +61,9 @@ def histogram_fixed_width(
         raise InvalidArgumentError(f"nbins should be a positive number, but got '{count}'")
     wide = value_range.astype(np.float64)
     step = (wide[1] - wide[0]) / count
-    above = (jnp.maximum(values, value_range[0]) - value_range[0]).astype(np.float64)
+    above = jnp.maximum(values, value_range[0])
+    if values.dtype.kind == "i":
+        above = above.astype(np.float64)  # differences of large integers overflow
+    above = (above - value_range[0]).astype(np.float64)
     indices = jnp.minimum(above / step, count - 1).astype(np.int32)
     return jnp.zeros(count, dtype).at[indices.reshape(-1)].add(1, mode="drop")

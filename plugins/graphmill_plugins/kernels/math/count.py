@@ -201,7 +201,10 @@ def histogram_fixed_width(
         raise InvalidArgumentError("Histogram values must not contain NaN")
     check_size((count,), "the counts", itemsize=8)
     step = (high - low) / count
-    above = np.maximum(values, value_range[0]) - value_range[0]
+    above = np.maximum(values, value_range[0])
+    if values.dtype.kind == "i":
+        above = above.astype(np.float64)  # differences of large integers overflow
+    above = above - value_range[0]
     bins = np.minimum(above.astype(np.float64) / step, count - 1).astype(np.int32)
     return np.bincount(bins.reshape(-1), minlength=count).astype(dtype)
 

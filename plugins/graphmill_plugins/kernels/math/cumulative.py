@@ -66,8 +66,26 @@ def cumulative_logsumexp(
     xp: ArrayNamespace, T: np.dtype[Any], exclusive: bool, reverse: bool
 ) -> Scan:
     """Compute log(cumsum(exp(x))) stably; an exclusive scan begins with minus infinity."""
+    zero = T.type(0)
 
     def accumulate(x: Value, axis: int) -> Value:
-        return np.logaddexp.accumulate(x, axis, T)
+        if (x < np.inf).all():
+            return np.logaddexp.accumulate(x, axis, T) + zero  # a zero of the result is positive
+        return _sums_of_powers(x, axis)
 
     return scan(xp, accumulate, exclusive, reverse, T.type(-np.inf))
+
+
+def _sums_of_powers(x: Value, axis: int) -> Value:
+    """Compute log(cumsum(exp(x))) with NaN and infinity where TensorFlow's comparisons put them.
+
+    NaN counts as the sum before it: it is compared, and no comparison with NaN holds.
+    """
+    result = np.empty_like(x)
+    total = np.full_like(np.take(x, 0, axis) if x.shape[axis] else x, -np.inf)
+    for index in range(x.shape[axis]):
+        one = np.take(x, index, axis)
+        low, high = np.where(one < total, one, total), np.where(total < one, one, total)
+        total = np.where(high == -np.inf, high, np.log1p(np.exp(low - high)) + high)
+        result[(slice(None),) * axis + (index,)] = total
+    return result

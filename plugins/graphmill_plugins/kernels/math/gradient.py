@@ -65,10 +65,12 @@ def reciprocal_grad(xp: ArrayNamespace, T: np.dtype[Any]) -> Gradient:
 @kernel("SqrtGrad", make=True)
 def sqrt_grad(xp: ArrayNamespace, T: np.dtype[Any]) -> Gradient:
     """Compute dy / (2 y); zero where dy is zero, for any y."""
-    return _conjugated(xp, T, lambda y, dy: xp.where(dy == 0, dy, dy * 0.5 / y))
+    return _conjugated(xp, T, lambda y, dy: xp.where(dy == 0, dy.dtype.type(0), dy * 0.5 / y))
 
 
 @kernel("RsqrtGrad", make=True)
 def rsqrt_grad(xp: ArrayNamespace, T: np.dtype[Any]) -> Gradient:
     """Compute -dy y³ / 2; zero where dy is zero, for any y."""
-    return _conjugated(xp, T, lambda y, dy: xp.where(dy == 0, dy, dy * y * (y * y) * -0.5))
+    return _conjugated(
+        xp, T, lambda y, dy: xp.where(dy == 0, dy.dtype.type(0), dy * y * (y * y) * -0.5)
+    )

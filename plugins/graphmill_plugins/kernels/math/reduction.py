@@ -108,7 +108,7 @@ def _numpy_sum(ufunc: np.ufunc) -> Callable[..., Reduction]:
                 axes = _axes(x, indices)
                 if are_short(x) and axes == (x.ndim - 1,):
                     return reduced(ufunc, x, T, keep_dims=keep_dims)
-                return reduce(x, axes, T, None, keep_dims)
+                return reduce(x, axes, T, None, keep_dims) if axes else x
 
             return wide
 

@@ -60,7 +60,7 @@ def softmax_cross_entropy(
     features = xp.broadcast_to(features, shape).astype(wide)
     labels = xp.broadcast_to(labels, shape).astype(wide)
     log_probs = _log_softmax(xp, features)
-    loss = -xp.sum(labels * log_probs, axis=-1)  # nan for a label of 0 where a logit is -inf
+    loss = 0 - xp.sum(labels * log_probs, axis=-1)  # nan for a label of 0 where a logit is -inf
     return loss.astype(dtype), (xp.exp(log_probs) - labels).astype(dtype)
 
 
@@ -88,7 +88,7 @@ def sparse_softmax_cross_entropy(
     log_probs = _log_softmax(xp, features.astype(wide))
     hot = labels[:, None] == xp.arange(classes, dtype=labels.dtype)[None, :]
     nan = wide.type(np.nan)
-    loss = -xp.sum(xp.where(hot, log_probs, wide.type(0)), axis=-1)
+    loss = 0 - xp.sum(xp.where(hot, log_probs, wide.type(0)), axis=-1)
     gradient = xp.exp(log_probs) - hot.astype(wide)
     if xp is not np:
         loss = xp.where(valid, loss, nan)

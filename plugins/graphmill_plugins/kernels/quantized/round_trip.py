@@ -92,8 +92,13 @@ def _round_trip(
         low, high = low.reshape(shape), high.reshape(shape)
     else:
         axes = tuple(dim for dim in range(x.ndim) if dim != axis)
-        low = x.min(axis=axes, keepdims=True, initial=np.inf)
-        high = x.max(axis=axes, keepdims=True, initial=-np.inf)
+        is_number = x == x  # NaN is no end of the range
+        low = xp.where(is_number, x, x.dtype.type(np.inf)).min(
+            axis=axes, keepdims=True, initial=np.inf
+        )
+        high = xp.where(is_number, x, x.dtype.type(-np.inf)).max(
+            axis=axes, keepdims=True, initial=-np.inf
+        )
     low, high, scale, inverse = _ends(xp, low, high, signed_input, bits, narrow_range)
     if range_given:
         # With one signed bit, the range begins at 0 * inf, which TensorFlow's maximum ignores.

@@ -67,7 +67,8 @@ def _for_encoding(
         return plain
     if encoding == "utf-8":
         # Invalid UTF-8 becomes U+FFFD, as in ICU.
-        return lambda item: text(item.decode("utf-8", "replace")).encode()
+        # TensorFlow reads a string up to its first NUL.
+        return lambda item: text(item.partition(b"\0")[0].decode("utf-8", "replace")).encode()
     raise errors.InvalidArgumentError(
         f"only utf-8 or '' (no encoding) is supported, received {encoding}"
     )

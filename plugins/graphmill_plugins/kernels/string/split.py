@@ -214,6 +214,8 @@ def string_ngrams(
         raise errors.InvalidArgumentError(
             f"ngram_widths must contain positive values, got {list(ngram_widths)}"
         )
+    if not data.size:  # rows have no n-grams then, not even of padding
+        return string_array([]), np.zeros_like(splits)
     ngrams = _NGrams(encode(separator), encode(left_pad), encode(right_pad), pad_width)
     longest = max(map(ngrams.pad_of, ngram_widths), default=0)
     if 2 * longest + data.size >= 1 << 31:
