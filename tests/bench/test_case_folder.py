@@ -91,7 +91,9 @@ def test_wrong_results_are_reported_by_name(tmp_path: Path) -> None:
         (np.zeros(0), np.zeros(0), "allclose", ""),
     ],
 )
-def test_comparison(actual: Any, expected: Any, mode: str, problem: str) -> None:
+def test_comparison_reports_the_expected_problem(
+    actual: Any, expected: Any, mode: str, problem: str
+) -> None:
     _, message = compare(actual, expected, mode, rtol=1e-4, atol=1e-5)
     assert problem in message
     assert bool(problem) == bool(message)

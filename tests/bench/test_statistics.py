@@ -21,7 +21,7 @@ def test_percentile_is_a_value_that_was_measured(percent: float, expected: int) 
     assert percentile(list(range(100, 0, -1)), percent) == expected
 
 
-def test_percentile_of_one_value() -> None:
+def test_percentile_of_one_value_is_that_value() -> None:
     assert percentile([7.0], 95) == 7
 
 

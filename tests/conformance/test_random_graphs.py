@@ -28,16 +28,16 @@ def check(made, host):
 
 
 @pytest.mark.parametrize("seed", range(100))
-def test_seeded_graphs(seed, graphmill_host):
+def test_seeded_graphs_match_the_reference_evaluator(seed, graphmill_host):
     check(random_graph(seed, graphmill_host.ops), graphmill_host)
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(made=graphs(OpRegistry()))
-def test_drawn_graphs(made, graphmill_host):
+def test_drawn_graphs_match_the_reference_evaluator(made, graphmill_host):
     check(made, graphmill_host)
 
 
-def test_a_large_graph(graphmill_host):
+def test_a_large_graph_runs_without_recursion(graphmill_host):
     """A graph of many nodes runs without recursion."""
     check(random_graph(7, graphmill_host.ops, nodes=3000), graphmill_host)

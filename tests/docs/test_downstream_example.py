@@ -39,7 +39,7 @@ def graph_with_op(host: graphmill.Host, device: str = "") -> graphmill.Graph:
     return graph
 
 
-def test_from_python_and_from_a_graph_def(host) -> None:
+def test_graphs_run_from_python_and_from_a_graph_def(host) -> None:
     for graph in (graph_with_op(host), graph_with_op(host).as_graph_def()):
         with graphmill.Session(graph=graph, host=host) as session:
             assert session.run("y:0", {"x:0": X}).tolist() == SHRUNK
@@ -57,7 +57,7 @@ def test_plugins_own_kernel_is_used_on_jax(host) -> None:
     assert choice.definition.source == "graphmill_downstream.jax_kernels.soft_shrink"
 
 
-def test_from_the_command_line(host, tmp_path, capsys) -> None:
+def test_graphs_run_from_the_command_line(host, tmp_path, capsys) -> None:
     from graphmill.cli.main import run_command_line
     from graphmill.cli.options import Settings
 

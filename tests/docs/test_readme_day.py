@@ -117,7 +117,7 @@ def test_training_continues(folder: Path) -> None:
     assert list((folder / "trained").glob("spirals-620.*"))
 
 
-def test_freeze(folder: Path) -> None:
+def test_freeze_writes_a_graph(folder: Path) -> None:
     run(line_of("graphmill freeze"), folder)
     assert (folder / "digits.pb").stat().st_size > 1000
 

@@ -35,7 +35,7 @@ def test_missing_module_of_an_installed_package_is_an_import_error() -> None:
         import_optional("json.no_such_module")
 
 
-def test_lazy_module_without_jax(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lazy_module_reports_that_jax_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(_: str) -> None:
         raise ModuleNotFoundError("No module named 'jax'", name="jax")
 

@@ -54,7 +54,7 @@ def test_every_type_of_the_messages_is_known() -> None:
 
 
 @pytest.mark.parametrize("dtype", dtypes.ALL, ids=str)
-def test_reference_types(dtype: dtypes.DType) -> None:
+def test_reference_types_belong_to_their_base_types(dtype: dtypes.DType) -> None:
     ref = dtype.as_ref
     assert (ref.name, ref.enum) == (f"{dtype.name}_ref", dtype.enum + 100)
     assert ref.is_ref
@@ -113,7 +113,7 @@ def test_near_matches_are_suggested() -> None:
         as_dtype("flaot32")
 
 
-def test_kinds() -> None:
+def test_each_type_is_of_its_kinds() -> None:
     def names(which: str) -> set[str]:
         return {dtype.name for dtype in PLAIN if getattr(dtype, which)}
 

@@ -64,12 +64,12 @@ def test_use_after_close(tmp_path: Path) -> None:
         reader.read_into(0, memoryview(bytearray(1)))
 
 
-def test_missing_file() -> None:
+def test_a_missing_file_is_not_found() -> None:
     with pytest.raises(errors.NotFoundError, match="/no/such"):
         files.open_reader("/no/such/file")
 
 
-def test_folder_instead_of_file(tmp_path: Path) -> None:
+def test_a_folder_instead_of_a_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(errors.FailedPreconditionError):
         files.read_bytes(str(tmp_path))
 
@@ -80,7 +80,7 @@ def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
         files.read_bytes(str(tmp_path / "pipe"))
 
 
-def test_path_with_nul() -> None:
+def test_a_path_with_nul_is_refused() -> None:
     with pytest.raises(errors.InvalidArgumentError, match="NUL"):
         files.as_path(b"a\0b")
 

@@ -84,14 +84,16 @@ def test_example_registers_what_it_documents(hook: str) -> None:
     assert EFFECTS[hook](host_with_example(hook))
 
 
-def test_the_example_of_configure(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_example_of_configure_logs_a_missing_plugin(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
         host_with_example("graphmill_configure")
     assert "no NPU plugin" in caplog.text
 
 
 @pytest.mark.parametrize("hook", ["graphmill_step_started", "graphmill_step_finished"])
-def test_the_examples_of_the_step_hooks(hook: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_examples_of_the_step_hooks_print_the_step(
+    hook: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     observers = host_with_example(hook).step_observers
     assert observers is not None
     step = StepInfo(7, "mine", [], ["y:0"], [])

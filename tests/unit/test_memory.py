@@ -11,7 +11,7 @@ from graphmill.memory import ALIGNMENT, aligned_empty, freeze, is_frozen
 
 @pytest.mark.parametrize("shape", [(), (0,), (3,), (5, 7)])
 @pytest.mark.parametrize("dtype", ["f4", "?", "c16", "i1"])
-def test_aligned(shape: tuple[int, ...], dtype: str) -> None:
+def test_arrays_are_aligned(shape: tuple[int, ...], dtype: str) -> None:
     array = aligned_empty(shape, np.dtype(dtype))
     assert (array.shape, array.dtype) == (shape, np.dtype(dtype))
     assert not array.size or array.ctypes.data % ALIGNMENT == 0
@@ -23,7 +23,7 @@ def test_objects_are_ordinary() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["f4", "O"])
-def test_more_than_available(dtype: str) -> None:
+def test_more_memory_than_available_is_refused(dtype: str) -> None:
     with pytest.raises(errors.ResourceExhaustedError, match="cannot allocate"):
         aligned_empty((1 << 59,), np.dtype(dtype))
 

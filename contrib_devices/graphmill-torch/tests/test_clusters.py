@@ -66,7 +66,7 @@ def test_explain_reports_the_fate_of_a_node(how: str) -> None:
     assert cluster.cluster == cluster.node
 
 
-def test_no_clusters_without_the_setting() -> None:
+def test_nothing_is_clustered_without_the_setting() -> None:
     _, ops = ops_of(layers(), {"x:0": X}, how="")
     assert "Torch>Cluster" not in ops
     assert ops.count("MatMul") == 2

@@ -95,7 +95,7 @@ class Variable:
 
 
 @pytest.mark.parametrize("parallel", [1, 2, 10])
-def test_a_counter(x: Tensor, run: Callable[..., Any], parallel: int) -> None:
+def test_a_loop_counts_to_its_limit(x: Tensor, run: Callable[..., Any], parallel: int) -> None:
     last = graphmill.while_loop(lambda i: i < x, lambda i: i + 1, [0], parallel_iterations=parallel)
     assert run(last, 0, -3, 1, 500) == [0, 0, 1, 500]
 
@@ -113,7 +113,7 @@ def test_variables_that_depend_on_each_other(
     assert run(fibonacci, 0, 1, 2, 10, 20) == [0, 1, 1, 55, 6765]
 
 
-def test_values_captured_from_outside(
+def test_a_body_reads_values_from_outside(
     graph: graphmill.Graph, x: Tensor, run: Callable[..., Any]
 ) -> None:
     step = x * 2
@@ -125,7 +125,9 @@ def test_values_captured_from_outside(
 
 
 @pytest.mark.parametrize(("outer", "inner"), [(1, 1), (1, 10), (10, 1), (10, 10)])
-def test_loops_in_loops(x: Tensor, run: Callable[..., Any], outer: int, inner: int) -> None:
+def test_nested_loops_match_plain_python(
+    x: Tensor, run: Callable[..., Any], outer: int, inner: int
+) -> None:
     def body(i: Tensor, total: Tensor) -> Any:
         _, total = graphmill.while_loop(
             lambda j, total: j < i,
@@ -141,7 +143,7 @@ def test_loops_in_loops(x: Tensor, run: Callable[..., Any], outer: int, inner: i
 
 
 @pytest.mark.parametrize("most", [0, 3, 100])
-def test_maximum_iterations(x: Tensor, run: Callable[..., Any], most: int) -> None:
+def test_maximum_iterations_bound_a_loop(x: Tensor, run: Callable[..., Any], most: int) -> None:
     last = graphmill.while_loop(lambda i: i < x, lambda i: i + 1, [0], maximum_iterations=most)
     assert run(last, 5) == [min(5, most)]
 
@@ -170,7 +172,7 @@ def test_a_variable_may_change_its_shape(
     np.testing.assert_array_equal(run(grown, 4)[0], [0, 1, 2, 3])
 
 
-def test_structures_of_variables(x: Tensor, run: Callable[..., Any]) -> None:
+def test_loop_variables_keep_their_structures(x: Tensor, run: Callable[..., Any]) -> None:
     def body(pair: Pair, table: dict[str, Any], state: State) -> Any:
         return (
             Pair(pair.right, pair.left + x),
@@ -184,7 +186,7 @@ def test_structures_of_variables(x: Tensor, run: Callable[..., Any]) -> None:
     assert found == [[7, 11, 11, 22, b"go..."]]
 
 
-def test_a_test_with_a_conditional(x: Tensor, run: Callable[..., Any]) -> None:
+def test_a_condition_may_contain_a_conditional(x: Tensor, run: Callable[..., Any]) -> None:
     def test(i: Tensor) -> Tensor:
         return graphmill.cond(i > 3, lambda: i < x, lambda: ops.array.identity(True))
 
@@ -194,11 +196,11 @@ def test_a_test_with_a_conditional(x: Tensor, run: Callable[..., Any]) -> None:
 # Conditionals.
 
 
-def test_a_conditional(x: Tensor, run: Callable[..., Any]) -> None:
+def test_a_conditional_takes_one_branch(x: Tensor, run: Callable[..., Any]) -> None:
     assert run(graphmill.cond(x > 2, lambda: x * 10, lambda: -x), 3, 2) == [30, -2]
 
 
-def test_conditionals_in_conditionals(x: Tensor, run: Callable[..., Any]) -> None:
+def test_nested_conditionals_match_plain_python(x: Tensor, run: Callable[..., Any]) -> None:
     y = x * 100
     found = graphmill.cond(
         x > 2,
@@ -208,7 +210,7 @@ def test_conditionals_in_conditionals(x: Tensor, run: Callable[..., Any]) -> Non
     assert run(found, 5, 4, 1, -1) == [500, 404, 7, -1]
 
 
-def test_structures_of_branches(x: Tensor, run: Callable[..., Any]) -> None:
+def test_branches_return_equal_structures(x: Tensor, run: Callable[..., Any]) -> None:
     found = graphmill.cond(
         x > 0, lambda: {"a": Pair(x, "up"), "b": [1]}, lambda: {"b": [x], "a": Pair(0, "down")}
     )
@@ -221,7 +223,7 @@ def test_error_in_branch_is_raised_only_if_taken(x: Tensor, run: Callable[..., A
     assert run(quotient, 0, 5) == [0, 2]
 
 
-def test_conditionals_in_loops(x: Tensor, run: Callable[..., Any]) -> None:
+def test_loops_with_conditionals_match_plain_python(x: Tensor, run: Callable[..., Any]) -> None:
     """A loop with a conditional counts Collatz steps: x / 2 if x is even, else 3 x + 1."""
 
     def body(n: Tensor, steps: Tensor) -> Any:
@@ -240,7 +242,7 @@ def test_loop_in_untaken_branch_is_dead(x: Tensor, run: Callable[..., Any]) -> N
     assert run(found, 5, 2, 4) == [12, -1, 8]
 
 
-def test_loops_in_branches_of_loops(x: Tensor, run: Callable[..., Any]) -> None:
+def test_loops_in_branches_of_loops_match_plain_python(x: Tensor, run: Callable[..., Any]) -> None:
     def body(i: Tensor, total: Tensor) -> Any:
         def count() -> Tensor:
             return graphmill.while_loop(lambda j: j < x, lambda j: j + i + 1, [total])
@@ -265,7 +267,7 @@ def test_loops_in_branches_of_loops(x: Tensor, run: Callable[..., Any]) -> None:
 # Cases.
 
 
-def test_cases(x: Tensor, run: Callable[..., Any]) -> None:
+def test_a_case_takes_the_first_true_branch(x: Tensor, run: Callable[..., Any]) -> None:
     found = graphmill.case([(x > 5, lambda: x), (x > 2, lambda: x * 10)], lambda: -x)
     assert run(found, 6, 4, 1) == [6, 40, -1]
 
@@ -286,14 +288,18 @@ def test_two_exclusive_cases_are_true(x: Tensor, run: Callable[..., Any]) -> Non
 
 
 @pytest.mark.parametrize("count", [1, 2, 5, 8])
-def test_choice_by_number(x: Tensor, run: Callable[..., Any], count: int) -> None:
+def test_switch_case_takes_the_branch_of_an_index(
+    x: Tensor, run: Callable[..., Any], count: int
+) -> None:
     found = graphmill.switch_case(x, [lambda k=k: x * 10 + k for k in range(count)])
     numbers = range(-1, count + 1)
     expected = [n * 10 + (n if 0 <= n < count else count - 1) for n in numbers]
     assert run(found, *numbers) == expected
 
 
-def test_choice_by_number_with_default(x: Tensor, run: Callable[..., Any]) -> None:
+def test_switch_case_takes_the_default_for_other_indices(
+    x: Tensor, run: Callable[..., Any]
+) -> None:
     found = graphmill.switch_case(x, {1: lambda: 11, 0: lambda: 10}, default=lambda: x)
     assert run(found, -5, 0, 1, 2) == [-5, 10, 11, 2]
 
@@ -387,7 +393,9 @@ def test_check_fails_in_the_failing_iteration(
         run(last, 9)
 
 
-def test_groups_and_tuples(graph: graphmill.Graph, x: Tensor, variable: Variable) -> None:
+def test_groups_and_tuples_wait_for_their_nodes(
+    graph: graphmill.Graph, x: Tensor, variable: Variable
+) -> None:
     done = graphmill.group(
         variable.add(1), graphmill.cond(x > 2, lambda: variable.add(10), graphmill.no_op)
     )
@@ -426,13 +434,15 @@ def check(program: Program, host: Host, numbers: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_random_programs_of_a_seed(seed: int, graphmill_host: Host) -> None:
+def test_seeded_random_programs_match_plain_python(seed: int, graphmill_host: Host) -> None:
     check(random_program(seed), graphmill_host, (-2, 0, 1, 5, 50))
 
 
 @settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 @given(program=programs(), number=st.integers(-3, 100))
-def test_random_programs(program: Program, number: int, graphmill_host: Host) -> None:
+def test_drawn_random_programs_match_plain_python(
+    program: Program, number: int, graphmill_host: Host
+) -> None:
     check(program, graphmill_host, (number,))
 
 

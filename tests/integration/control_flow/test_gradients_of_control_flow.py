@@ -163,7 +163,7 @@ def test_second_derivatives_go_through_a_loop() -> None:
         np.testing.assert_allclose(session.run([first, second], {x: 2.0}), [32, 48])
 
 
-def test_a_gradient_within_a_loop() -> None:
+def test_a_loop_may_compute_gradients_in_its_body() -> None:
     """In a loop, each iteration uses the gradient of (s - x)² by its own s."""
     graph = graphmill.Graph()
     with graph.as_default():

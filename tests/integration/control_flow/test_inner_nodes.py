@@ -96,7 +96,7 @@ def test_inner_nodes_of_a_partial_run(session: graphmill.Session) -> None:
     assert session.partial_run(handle, "y:0") == session.run("y:0", X)
 
 
-def test_inner_nodes_of_a_compiled_step(host: graphmill.Host, session: graphmill.Session) -> None:
+def test_compiled_steps_fetch_inner_nodes(host: graphmill.Host, session: graphmill.Session) -> None:
     graph_def = session.graph.as_graph_def()
     config = {"graphmill": {"jit": "eager"}}
     with graphmill.Session(graph=graph_def, config=config, host=host) as compiled:

@@ -50,7 +50,9 @@ def host(make_host: Callable[..., Host]) -> Host:
 
 @pytest.mark.parametrize("executor_type", EXECUTORS)
 @pytest.mark.parametrize("first", SEEDS)
-def test_e7_random_graphs_of_a_seed(first: int, executor_type: str, host: Host) -> None:
+def test_e7_seeded_graphs_match_the_reference_evaluator(
+    first: int, executor_type: str, host: Host
+) -> None:
     for seed in range(first, first + 20):
         made = structured_graph(seed, host.ops)
         assert not find_difference(made, reference_values(made, host), host, executor_type)
@@ -69,7 +71,9 @@ def test_e7_references_to_a_variable_go_through_loops_and_branches(
 
 
 @pytest.mark.parametrize("executor_type", EXECUTORS)
-def test_p3_random_graphs_across_devices(executor_type: str, host: Host) -> None:
+def test_p3_graphs_across_devices_match_the_reference_evaluator(
+    executor_type: str, host: Host
+) -> None:
     for seed in range(1000, 1040):
         made = structured_graph(seed, host.ops, devices=CPUS)
         expected = reference_values(made, host)
@@ -78,7 +82,7 @@ def test_p3_random_graphs_across_devices(executor_type: str, host: Host) -> None
 
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(made=structured_graphs(OpRegistry()))
-def test_e7_random_graphs(made: StructuredGraph, host: Host) -> None:
+def test_e7_drawn_graphs_match_the_reference_evaluator(made: StructuredGraph, host: Host) -> None:
     assert not find_difference(made, reference_values(made, host), host, "SEEDED")
 
 

@@ -74,7 +74,7 @@ FEEDS = {"x:0": [0.5, -1.0], "n:0": 3, "dy:0": [1.0, 2.0]}
 
 
 @pytest.mark.jax
-def test_e10_the_gradient_of_a_function_by_jax() -> None:
+def test_e10_jax_differentiates_a_function() -> None:
     pytest.importorskip("jax")
     with graphmill.Session(graph=graph_def()) as session:
         dx, dn = session.run(["grad:0", "grad:1"], FEEDS)

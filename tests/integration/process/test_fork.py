@@ -252,7 +252,7 @@ assert np.array_equal(step(), expected)
 
 
 @pytest.mark.parametrize("jit", MODES)
-def test_fork_from_another_thread(jit: str, tmp_path: Path) -> None:
+def test_sessions_work_after_a_fork_in_another_thread(jit: str, tmp_path: Path) -> None:
     run(
         f"""
 session, step, _ = make({jit!r})

@@ -26,7 +26,9 @@ def tool() -> ModuleType:
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="peaks are read from /proc")
 @pytest.mark.parametrize("kind", ["constants", "variables"])
-def test_peak_of_loading_and_running_100_mb(kind: str, tool: Any, tmp_path: Path) -> None:
+def test_loading_and_running_100_mb_stays_within_the_budget(
+    kind: str, tool: Any, tmp_path: Path
+) -> None:
     path = tool.make_model(tmp_path / kind, kind, 100)
     size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
     _, loaded, ran, _, _ = tool.measure(path)

@@ -232,7 +232,7 @@ def test_closing_the_session_ends_such_a_step(host: graphmill.Host) -> None:
     assert "`done` was not called" in str(outcome[0])
 
 
-def test_several_devices(host: graphmill.Host) -> None:
+def test_deadlines_hold_on_several_devices(host: graphmill.Host) -> None:
     graph = Graph()
     with graph.as_default():
         with graph.device("/device:CPU:0"):

@@ -104,7 +104,7 @@ def test_s8_a_partial_run_that_is_stuck(executor_type: str) -> None:
 
 
 @pytest.mark.parametrize("executor_type", EXECUTORS)
-def test_e10_function_on_two_devices_that_deadlocks(executor_type: str) -> None:
+def test_e10_a_deadlock_in_a_function_on_two_devices_is_reported(executor_type: str) -> None:
     body = [
         node_def("here", "Identity", "x", T="float32", device=HERE),
         *half_dead_loop("here:output:0", "p"),

@@ -44,7 +44,9 @@ def run_debugged(session: graphmill.Session, fetches: Any, feeds: Any) -> debug.
 
 
 @pytest.mark.parametrize("first", range(0, 40, 10))
-def test_random_graphs_on_one_and_several_devices(first: int, graphmill_host: Host) -> None:
+def test_debugged_random_graphs_match_the_reference_evaluator(
+    first: int, graphmill_host: Host
+) -> None:
     for seed in range(first, first + 10):
         for devices in ((), CPUS):
             made = structured_graph(seed, graphmill_host.ops, devices=devices)
@@ -70,7 +72,7 @@ def test_random_graphs_with_references_are_replayed(graphmill_host: Host) -> Non
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_random_programs_with_effects(seed: int) -> None:
+def test_debugged_random_programs_match_plain_python(seed: int) -> None:
     program = random_program(seed, depth=3)
     graph = graphmill.Graph()
     built = program.build(graph)

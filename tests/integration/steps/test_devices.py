@@ -312,7 +312,7 @@ class TestControlFlow:
     @pytest.mark.parametrize("pair", PAIRS)
     @pytest.mark.parametrize("executor_type", EXECUTORS)
     @pytest.mark.parametrize("parallel", [1, 10])
-    def test_a_loop_with_its_body_on_another_device_p3(
+    def test_a_loop_may_have_its_body_on_another_device_p3(
         self, graph, open_session, pair, executor_type, parallel
     ):
         n = graph.placeholder("float32", [], name="n")
@@ -332,7 +332,7 @@ class TestControlFlow:
             assert session.run(y, {n: trips, factor: 0.5}) == pytest.approx(expected)
 
     @pytest.mark.parametrize("pair", PAIRS)
-    def test_nested_loops_across_devices_p3(self, graph, open_session, pair):
+    def test_nested_loops_may_cross_devices_p3(self, graph, open_session, pair):
         n = graph.placeholder("float32", [], name="n")
 
         def outer(x: Any, number: Any) -> Any:

@@ -19,7 +19,7 @@ def notes_of(graph: graphmill.Graph, fetch: str, feeds: dict[str, object], execu
 
 @pytest.mark.parametrize("executor", ["DEFAULT", "INLINE"])
 @pytest.mark.parametrize("fetch", ["product:0", "out:0"])
-def test_types_and_shapes_of_inputs(executor: str, fetch: str) -> None:
+def test_notes_list_types_and_shapes_of_inputs(executor: str, fetch: str) -> None:
     graph = graphmill.Graph()
     with graph.as_default():
         x = graph.placeholder("float32", None, name="x")

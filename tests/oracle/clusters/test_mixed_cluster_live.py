@@ -94,7 +94,7 @@ def test_tensors_round_trip(tf, tf1, target, graph):
     assert on_ours(tf1, target, z, feeds) == [9, 18, 450]
 
 
-def test_strings_and_empty_tensors(tf, tf1, target, graph):
+def test_strings_and_empty_tensors_cross_tasks(tf, tf1, target, graph):
     x = tf1.placeholder(tf.string, [None])
     with tf1.device(FAR):
         y = tf.strings.join([x, x])
@@ -102,7 +102,7 @@ def test_strings_and_empty_tensors(tf, tf1, target, graph):
     assert (full.tolist(), empty.tolist()) == ([b"aa", b"b\0b\0"], [])
 
 
-def test_large_tensors(tf, tf1, target, graph):
+def test_large_tensors_cross_tasks(tf, tf1, target, graph):
     x = tf1.placeholder(tf.float32, [None])
     with tf1.device(FAR):
         y = x * 2.0
@@ -111,7 +111,7 @@ def test_large_tensors(tf, tf1, target, graph):
 
 
 @pytest.mark.parametrize("use_resource", [False, True])
-def test_variables_of_a_parameter_server(tf, tf1, target, graph, use_resource):
+def test_variables_are_trained_on_a_parameter_server(tf, tf1, target, graph, use_resource):
     with tf1.device(FAR):
         v = tf1.get_variable(
             f"v{use_resource}",

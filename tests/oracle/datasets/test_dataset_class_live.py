@@ -237,7 +237,7 @@ def iterate(dataset):
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_loops_without_a_session(name):
+def test_loops_without_a_session_give_equal_elements(name):
     expected, actual = PROGRAMS[name](theirs()), PROGRAMS[name](ours())
     check_spec(expected.element_spec, actual.element_spec)
     for _ in range(2):
@@ -245,7 +245,7 @@ def test_loops_without_a_session(name):
 
 
 @pytest.mark.parametrize("name", [name for name in PROGRAMS if name not in EAGER_ONLY])
-def test_iterator_of_a_graph(name):
+def test_an_iterator_of_a_graph_gives_equal_elements(name):
     """The elements of the first pass, from TensorFlow's session and from ours."""
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         dataset = PROGRAMS[name](theirs())
@@ -270,7 +270,7 @@ def all_elements(session, element, end):
 
 @pytest.mark.parametrize("op_seed", [None, 0, 4])
 @pytest.mark.parametrize("seed", [0, 11])
-def test_shuffle_with_the_seed_of_a_graph(seed, op_seed):
+def test_shuffling_with_the_seed_of_a_graph_gives_equal_order(seed, op_seed):
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         tf.compat.v1.set_random_seed(seed)
         dataset = tf.data.Dataset.range(20).shuffle(9, op_seed).shuffle(3)
@@ -298,7 +298,7 @@ def test_dataset_used_twice_shares_the_order_of_its_shuffle():
 
 
 @pytest.mark.parametrize("parallel", [None, 2])
-def test_files(tmp_path, parallel):
+def test_datasets_of_files_give_equal_elements(tmp_path, parallel):
     texts = [tmp_path / f"{name}.txt" for name in "cab"]
     for number, path in enumerate(texts):
         path.write_text("".join(f"{path.stem}{line}\n" for line in range(number + 2)))
@@ -328,7 +328,7 @@ def test_files(tmp_path, parallel):
 
 
 @pytest.mark.parametrize("name", ["range", "batch", "filter", "repeat", "shard", "unbatch"])
-def test_cardinality(name):
+def test_cardinality_is_tensorflows(name):
     expected, actual = PROGRAMS[name](theirs()), PROGRAMS[name](ours())
     assert actual.cardinality() == int(expected.cardinality())
 
@@ -357,13 +357,13 @@ RESULTS = {
 
 
 @pytest.mark.parametrize("name", RESULTS)
-def test_result_without_a_session(name):
+def test_results_without_a_session_are_equal(name):
     expected = tf.nest.map_structure(lambda tensor: tensor.numpy(), RESULTS[name](theirs()))
     check_elements([expected], [RESULTS[name](ours())])
 
 
 @pytest.mark.parametrize("name", RESULTS)
-def test_result_in_a_graph(name):
+def test_results_in_a_graph_are_equal(name):
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         expected = session.run(RESULTS[name](theirs()))
     graph = graphmill.Graph()

@@ -107,7 +107,7 @@ X = np.arange(12, dtype=np.float32).reshape(6, 2)
 
 @pytest.mark.parametrize("compression", [None, "GZIP", "SNAPPY"])
 @pytest.mark.parametrize("shards", [None, lambda row: row["pair"][0] % 2])
-def test_methods_of_datasets(tmp_path, compression, shards):
+def test_saved_datasets_are_read_by_the_other_system(tmp_path, compression, shards):
     """Each writes a dataset that the other reads, with the spec of its elements."""
     rows(tf.data.Dataset).save(str(tmp_path / "theirs"), compression, shards)
     rows(Dataset).save(tmp_path / "ours", compression, shards)
@@ -128,7 +128,7 @@ def structure_of(dataset):
 
 
 @pytest.mark.parametrize("compression", ["AUTO", None, "GZIP"])
-def test_method_snapshot(tmp_path, compression):
+def test_the_method_snapshot_gives_equal_elements(tmp_path, compression):
     expected = rows(tf.data.Dataset).snapshot(str(tmp_path / "theirs"), compression or "")
     actual = rows(Dataset).snapshot(tmp_path / "ours", compression)
     assert structure_of(expected) == structure_of(actual)

@@ -255,24 +255,24 @@ INITIALIZERS = {
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_function(name):
+def test_a_function_computes_tensorflows_values(name):
     check(FUNCTIONS[name])
 
 
 @pytest.mark.parametrize("name", CLIPS)
-def test_clipping(name):
+def test_clipping_gives_tensorflows_values(name):
     check(CLIPS[name])
 
 
 @pytest.mark.parametrize("name", DECAYS)
-def test_decay(name):
+def test_decays_give_tensorflows_values(name):
     check(lambda m: [DECAYS[name](m, m.F.constant(step, "int64")) for step in STEPS], 1e-5)
 
 
 @pytest.mark.parametrize("reduction", REDUCTIONS)
 @pytest.mark.parametrize("weights", WEIGHTS)
 @pytest.mark.parametrize(("name", "labels", "values", "others"), LOSSES, ids=lambda x: str(x)[:12])
-def test_loss(name, labels, values, others, weights, reduction):
+def test_a_loss_has_tensorflows_value(name, labels, values, others, weights, reduction):
     def program(m):
         args = (labels, values, *WEIGHTS[weights])
         loss = getattr(m.losses, name)(*args, reduction=reduction, **others)
@@ -282,7 +282,7 @@ def test_loss(name, labels, values, others, weights, reduction):
 
 
 @pytest.mark.parametrize("reduction", REDUCTIONS)
-def test_loss_of_rows(reduction):
+def test_losses_of_rows_have_tensorflows_values(reduction):
     rows = [1.0, 0.5]
     check(
         lambda m: [
@@ -298,12 +298,12 @@ def test_loss_of_rows(reduction):
 
 
 @pytest.mark.parametrize("name", INITIALIZERS)
-def test_initializer(name):
+def test_an_initializer_gives_tensorflows_values(name):
     check(lambda m: INITIALIZERS[name](m.initializers), 1e-5)
 
 
 @pytest.mark.parametrize("seed", [0, 7, -1, 2**40])
-def test_graph_seed(seed):
+def test_graph_seeds_give_tensorflows_op_seeds(seed):
     """The op seeds that a graph with a seed derives: for ops with and without one."""
 
     def program(m):

@@ -52,7 +52,7 @@ BY_OP = {
 
 
 @pytest.mark.parametrize("op", sorted(set(BY_OP) - {"_EagerConst"}))
-def test_gradients_of_an_op(op, tf):
+def test_gradients_of_an_op_are_tensorflows(op, tf):
     del tf
     outcomes = []
     for case in BY_OP[op]:
@@ -130,7 +130,7 @@ def control_flow(request, tf):
 
 @pytest.mark.parametrize("sign", [1, -1])
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_gradients_through_control_flow(name, sign, control_flow, tf):
+def test_gradients_through_control_flow_are_tensorflows(name, sign, control_flow, tf):
     v1 = tf.compat.v1
     feeds = {"x:0": np.array([0.3, -0.7, 1.1]) * sign, "w:0": np.array([0.9, 0.4, -0.6])}
     graph = tf.Graph()

@@ -88,7 +88,7 @@ def colocation(g: Any, x: Any, i: Any, b: Any) -> None:
     [operators, slices, name_scopes, devices, control, colocation],
     ids=lambda f: f.__name__,
 )
-def test_the_same_nodes(tf: Any, build: Any) -> None:
+def test_both_builders_add_the_same_nodes(tf: Any, build: Any) -> None:
     theirs = tf.Graph()
     with theirs.as_default():
         build(

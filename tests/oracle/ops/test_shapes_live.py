@@ -37,21 +37,21 @@ def compared(tf, content: bytes) -> tuple[int, int, list[str]]:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.parent.name)
-def test_models(path: Path, tf) -> None:
+def test_shapes_in_models_do_not_contradict_tensorflows(path: Path, tf) -> None:
     same, count, wrong = compared(tf, path.read_bytes())
     assert not wrong, "\n".join(wrong)
     assert same > 0.3 * count  # in loops we know more; of handles and calls less
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_random_graphs(seed: int, tf) -> None:
+def test_shapes_in_random_graphs_do_not_contradict_tensorflows(seed: int, tf) -> None:
     made = random_graph(seed, graphmill.default_host().ops)
     _, _, wrong = compared(tf, made.graph_def.SerializeToString())
     assert not wrong, "\n".join(wrong)
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_random_control_flow(seed: int, tf) -> None:
+def test_shapes_in_random_control_flow_do_not_contradict_tensorflows(seed: int, tf) -> None:
     made = structured_graph(seed, graphmill.default_host().ops)
     _, _, wrong = compared(tf, graph_to_graph_def(made.graph).SerializeToString())
     assert not wrong, "\n".join(wrong)

@@ -72,7 +72,9 @@ def assert_same_files(left: Path, right: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_any_tensors_in_both_directions(tf: Any, io: Any, seed: int, tmp_path: Path) -> None:
+def test_each_system_reads_the_others_checkpoints(
+    tf: Any, io: Any, seed: int, tmp_path: Path
+) -> None:
     tensors = some_tensors(seed)
     for folder in ("theirs", "ours"):
         (tmp_path / folder).mkdir()
@@ -163,7 +165,7 @@ def test_merge_with_missing_sources(io: Any, tmp_path: Path) -> None:
 V1_NUMBERS = ["float16", "float32", "float64", "complex64", "bool", "int8", "int32", "int64"]
 
 
-def test_the_first_format_in_both_directions(tf: Any, io: Any, tmp_path: Path) -> None:
+def test_each_system_reads_the_others_first_format(tf: Any, io: Any, tmp_path: Path) -> None:
     rng = np.random.default_rng(3)
     tensors: Tensors = {
         f"v/{dtype}": rng.integers(0, 2, (3, 4)).astype(dtype) for dtype in sorted(V1_NUMBERS)
@@ -186,7 +188,7 @@ def test_the_first_format_in_both_directions(tf: Any, io: Any, tmp_path: Path) -
             assert same(np.asarray(restored, value.dtype), value), name
 
 
-def test_keras_style_checkpoint(tf: Any, tmp_path: Path) -> None:
+def test_a_keras_style_checkpoint_is_read(tf: Any, tmp_path: Path) -> None:
     variable = tf.Variable(np.arange(6, dtype=np.float32).reshape(2, 3))
     manager = tf.train.CheckpointManager(
         tf.train.Checkpoint(v=variable), str(tmp_path), max_to_keep=2

@@ -75,7 +75,7 @@ class Program(tf.Module):
         return {"y": y, "row": tf.gather(self.rows, self.table.lookup(word))}
 
 
-def test_functions_loops_and_tables_of_tensorflow_2(tmp_path: Path) -> None:
+def test_functions_loops_and_tables_of_tensorflow_2_are_frozen(tmp_path: Path) -> None:
     program = Program()
     tf.saved_model.save(program, str(tmp_path / "model"))
     frozen = freeze_model(tmp_path / "model")
@@ -100,7 +100,7 @@ def test_functions_loops_and_tables_of_tensorflow_2(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("use_resource", [True, False])
-def test_loops_and_tables_of_version_1(use_resource: bool, tmp_path: Path) -> None:
+def test_loops_and_tables_of_version_1_are_frozen(use_resource: bool, tmp_path: Path) -> None:
     with graphmill.Graph().as_default() as graph:
         n = graph.placeholder("int32", [], name="n")
         w = graphmill.Variable(1.5, name="w", use_resource=use_resource)

@@ -45,7 +45,9 @@ def ours(graph: Any) -> Any:
 
 
 @pytest.mark.parametrize("as_text", [True, False])
-def test_graphs(tf: Any, graph: Any, as_text: bool, tmp_path: Path) -> None:
+def test_graphs_are_read_in_both_encodings(
+    tf: Any, graph: Any, as_text: bool, tmp_path: Path
+) -> None:
     tf.io.write_graph(graph, str(tmp_path), "model", as_text=as_text)
     model = open_model(tmp_path / "model")
     assert model.kind is Kind.GRAPH_DEF
@@ -56,7 +58,7 @@ def test_graphs(tf: Any, graph: Any, as_text: bool, tmp_path: Path) -> None:
     assert loaded.whole() == ours(graph)
 
 
-def test_json(graph: Any, tmp_path: Path) -> None:
+def test_json_is_read(graph: Any, tmp_path: Path) -> None:
     (tmp_path / "m").write_text(json_format.MessageToJson(graph.as_graph_def()), "utf-8")
     model = open_model(tmp_path / "m")
     assert model.encoding is Encoding.JSON
@@ -64,7 +66,9 @@ def test_json(graph: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("as_text", [True, False])
-def test_meta_graphs(tf: Any, graph: Any, as_text: bool, tmp_path: Path) -> None:
+def test_meta_graphs_are_read_in_both_encodings(
+    tf: Any, graph: Any, as_text: bool, tmp_path: Path
+) -> None:
     v1 = tf.compat.v1
     with graph.as_default():
         saver = v1.train.Saver()
@@ -81,7 +85,7 @@ def test_meta_graphs(tf: Any, graph: Any, as_text: bool, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("as_text", [True, False])
-def test_saved_models_with_assets(tf: Any, as_text: bool, tmp_path: Path) -> None:
+def test_saved_models_with_assets_are_loaded(tf: Any, as_text: bool, tmp_path: Path) -> None:
     v1 = tf.compat.v1
     vocabulary = tmp_path / "vocabulary.txt"
     vocabulary.write_bytes(b"one\ntwo")
@@ -112,7 +116,7 @@ def test_saved_models_with_assets(tf: Any, as_text: bool, tmp_path: Path) -> Non
         assert model.session.run("text:0") == b"one\ntwo"
 
 
-def test_saved_model_of_tensorflow_2(tf: Any, tmp_path: Path) -> None:
+def test_a_saved_model_of_tensorflow_2_is_loaded(tf: Any, tmp_path: Path) -> None:
     vocabulary = tmp_path / "vocabulary.txt"
     vocabulary.write_bytes(b"one\ntwo")
 

@@ -45,7 +45,7 @@ def lstm_of_version_1(x: Any, w: Any, b: Any) -> tuple[Any, Any]:
 
 
 @pytest.mark.parametrize("use_resource", [True, False])
-def test_recurrent_loop_of_version_1(use_resource: bool, tmp_path: Path) -> None:
+def test_a_recurrent_loop_of_version_1_is_exported(use_resource: bool, tmp_path: Path) -> None:
     v1 = tf.compat.v1
     tf.random.set_seed(3)
     was_v2 = v1.control_flow_v2_enabled()
@@ -123,7 +123,7 @@ def layers(name: str) -> Any:
     ("name", "shape"),
     [("recurrent", (2, 6, 3)), ("attention", (3, 8, 16)), ("images", (2, 20, 24, 3))],
 )
-def test_models_of_keras(name: str, shape: tuple[int, ...], tmp_path: Path) -> None:
+def test_models_of_keras_are_exported(name: str, shape: tuple[int, ...], tmp_path: Path) -> None:
     model = layers(name)
     model.export(str(tmp_path / "m"), verbose=False)
     values = np.random.default_rng(2).normal(size=shape).astype(np.float32)
@@ -155,7 +155,7 @@ class Branches(tf.Module):
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 7, -1])
-def test_functions_with_branches_by_number(n: int, tmp_path: Path) -> None:
+def test_functions_with_indexed_branches_are_exported(n: int, tmp_path: Path) -> None:
     program = Branches()
     tf.saved_model.save(program, str(tmp_path / "m"))
     values = np.float32([[1, 2], [3, 4], [5, 6]])

@@ -61,7 +61,7 @@ def exported(tf, tmp_path):
     return model, tmp_path / "m"
 
 
-def test_an_unmodified_client_of_tensorflow_serving(exported):
+def test_an_unmodified_client_of_tensorflow_serving_works(exported):
     pytest.importorskip("tensorflow_serving")
     from graphmill_plugins.serving.model_server import ModelServer
 

@@ -10,7 +10,7 @@ from graphmill.ops import array, nn
 
 
 @pytest.mark.parametrize("axis", [0, -2])
-def test_gradient_of_approx_top_k_along_rows(axis: int) -> None:
+def test_approx_top_k_has_a_gradient_along_rows(axis: int) -> None:
     with graphmill.Graph().as_default():
         x = array.placeholder(dtype="float32", shape=[2, 3])
         best = nn.approx_top_k(x, k=1, reduction_dimension=axis, is_max_k=False)

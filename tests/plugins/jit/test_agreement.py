@@ -27,14 +27,14 @@ _EVERY = 127  # op cases
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_random_graphs_e7(kind: str, graphmill_host: Host) -> None:
+def test_compiled_random_graphs_match_the_interpreter_e7(kind: str, graphmill_host: Host) -> None:
     for seed in range(5 if kind == "flat" else 10):
         assert not find_jit_difference(kind, seed, graphmill_host)
 
 
 @pytest.mark.parametrize("deterministic", [True, False])
 @pytest.mark.parametrize("kind", KINDS)
-def test_random_graphs_on_a_device_of_jax_p2(
+def test_random_graphs_on_a_device_of_jax_match_the_interpreter_p2(
     kind: str, deterministic: bool, graphmill_host: Host
 ) -> None:
     for seed in range(40, 43):
@@ -73,7 +73,7 @@ def wrong_ones(cases: Iterable[Case], host: Host) -> list[str]:
     return wrong
 
 
-def test_op_cases_s6(graphmill_host: Host) -> None:
+def test_compiled_op_cases_match_the_interpreter_s6(graphmill_host: Host) -> None:
     assert not wrong_ones(load_cases()[7::_EVERY], graphmill_host)
 
 

@@ -225,14 +225,14 @@ def assert_steps(steps: Steps, tier: str, expected: Any, *compiled: str, **feeds
         assert set(compiled) <= nodes, (steps.clusters(), steps.reasons(), steps.outside())
 
 
-def test_straight_code(opened: Any, tier: str) -> None:
+def test_pytrees_pass_through_straight_line_code(opened: Any, tier: str) -> None:
     steps = opened(
         "s = ForeignSpan(x, z)", "w = ForeignWiden(s, x)", "u = Identity(w)", "y = ForeignWidth(u)"
     )
     assert_steps(steps, tier, 7, "s", "w", "y")
 
 
-def test_several_outputs(opened: Any, tier: str) -> None:
+def test_kernels_may_return_several_pytrees(opened: Any, tier: str) -> None:
     steps = opened(
         *("s = ForeignSpan(x, z)", "t = ForeignTwice(s)", "a = ForeignWidth(t[0])"),
         *("b = ForeignSplit(t[1])", "c = AddV2(a, b[0])", "y = AddV2(c, b[1])"),
@@ -247,11 +247,11 @@ def test_several_outputs(opened: Any, tier: str) -> None:
         (("v = ForeignSlotted(x)", "y = ForeignItem(v)"), 7),
     ],
 )
-def test_nested_pytrees(opened: Any, tier: str, nodes: Any, expected: float) -> None:
+def test_pytrees_may_be_nested(opened: Any, tier: str, nodes: Any, expected: float) -> None:
     assert_steps(opened(*nodes), tier, expected, "v", "y")
 
 
-def test_known_pytrees(opened: Any, tier: str) -> None:
+def test_pytrees_of_constants_are_constants_of_the_program(opened: Any, tier: str) -> None:
     """A pytree of constants is a constant of the program."""
     steps = opened(
         *("a = Const(dtype=float32, value='float32: 1')", "s = ForeignSpan(a, a)"),
@@ -277,7 +277,7 @@ TOUCHES = "t(v: variant, x: float32) -> (variant): w = ForeignTouch(v); return w
 IF = "w = If(p, [s, x], Tin=[variant, float32], Tout=[variant], then_branch=f, else_branch={})"
 
 
-def test_functions(opened: Any, tier: str) -> None:
+def test_pytrees_pass_through_functions(opened: Any, tier: str) -> None:
     steps = opened(
         *("s = ForeignSpan(x, z)", "u = PartitionedCall([s, x], Tout=[variant], f=f)"),
         *("w = PartitionedCall([u, z], Tout=[variant], f=f)", "y = ForeignWidth(w)"),
@@ -286,7 +286,7 @@ def test_functions(opened: Any, tier: str) -> None:
     assert_steps(steps, tier, 3 + 4 + 10, "s", "y")
 
 
-def test_branches(opened: Any, tier: str) -> None:
+def test_pytrees_pass_through_branches(opened: Any, tier: str) -> None:
     steps = opened(
         *("s = ForeignSpan(x, z)", IF.format("g"), "y = ForeignWidth(w)"),
         functions=(FUNCTION, OTHER),
@@ -324,7 +324,7 @@ WHILE = "l = While([i, n, s, x], T=[int32, int32, variant, float32], cond=less, 
 WIDENS = "w = ForeignWiden(v, x)"
 
 
-def test_while_loops(opened: Any, tier: str) -> None:
+def test_pytrees_pass_through_while_loops(opened: Any, tier: str) -> None:
     steps = opened(
         *("s = ForeignSpan(x, z)", WHILE, "y = ForeignWidth(l[2])"),
         functions=(LESS, BODY.format(WIDENS)),
@@ -333,7 +333,7 @@ def test_while_loops(opened: Any, tier: str) -> None:
     assert_steps(steps, tier, 3 + 4 * 7, "s", "l", "y", n=7)
 
 
-def test_conditionals_in_loops(opened: Any, tier: str) -> None:
+def test_pytrees_pass_through_conditionals_in_loops(opened: Any, tier: str) -> None:
     inner = "two = Const(dtype=int32, value='int32: 2'); p = Less(i, two); " + IF.format(
         "g"
     ).replace("[s,", "[v,")
@@ -379,7 +379,7 @@ LOOP = (
 @pytest.mark.parametrize(
     ("call", "expected"), [("ForeignWiden(sv[1], ex)", 15), ("ForeignTouch(sv[1])", 3)]
 )
-def test_v1_loops(opened: Any, tier: str, call: str, expected: float) -> None:
+def test_pytrees_pass_through_v1_loops(opened: Any, tier: str, call: str, expected: float) -> None:
     steps = opened(*(node.format(call) for node in LOOP))
     is_compiled = "Widen" in call
     assert_steps(steps, tier, expected, *(("s", "y") if is_compiled else ()))
@@ -478,7 +478,7 @@ def test_a_lowering_alone_keeps_them_in_one_program(opened: Any, tier: str) -> N
     assert_steps(steps, tier, 3, "h", "y")
 
 
-def test_loops_of_an_unknown_number_of_iterations(opened: Any, tier: str) -> None:
+def test_pytrees_pass_through_loops_with_an_unknown_trip_count(opened: Any, tier: str) -> None:
     less = LESS.replace(
         "y = Less(i, n)", "d = ForeignWidth(v); t = Cast(n, DstT=float32); y = Less(d, t)"
     )

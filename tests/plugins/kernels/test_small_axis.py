@@ -11,7 +11,7 @@ from graphmill_plugins.kernels.small_axis import are_short, log_softmax, reduced
 @pytest.mark.parametrize("shape", [(2000, 2), (30, 40, 5)])
 @pytest.mark.parametrize("ufunc", [np.add, np.maximum, np.multiply])
 @pytest.mark.parametrize("keep_dims", [True, False])
-def test_reductions(shape, ufunc, keep_dims):
+def test_reductions_equal_those_of_ufuncs(shape, ufunc, keep_dims):
     x = np.random.default_rng(0).random(shape)
     assert are_short(x)
     expected = ufunc.reduce(x, axis=-1, keepdims=keep_dims)

@@ -387,7 +387,7 @@ def test_single_requests_are_answered_immediately_until_others_arrive(quick_cloc
     assert sizes == [1, 1, 2, 3, 1]
 
 
-def test_batching_parameters_of_tensorflow_serving(tmp_path):
+def test_batching_parameters_of_tensorflow_serving_are_read(tmp_path):
     path = tmp_path / "parameters"
     path.write_text(
         "max_batch_size { value: 32 } batch_timeout_micros { value: 1500 } "

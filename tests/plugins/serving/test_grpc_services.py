@@ -75,7 +75,7 @@ def predict_request(value=(1.0, 2.0), signature="", dtype=np.float32, name="m", 
     return request
 
 
-def test_predict(line):
+def test_predict_returns_outputs_and_the_version(line):
     response = line(PREDICTION, "Predict", predict_request(), proto.PredictResponse)
     assert response.model_spec.name == "m"
     assert response.model_spec.version.value == 1
@@ -84,7 +84,7 @@ def test_predict(line):
     assert [dim.size for dim in response.outputs["y"].tensor_shape.dim] == [2]
 
 
-def test_predict_with_an_output_filter(line):
+def test_an_output_filter_selects_outputs(line):
     request = predict_request(signature="both")
     request.output_filter.append("twice")
     response = line(PREDICTION, "Predict", request, proto.PredictResponse)
@@ -150,7 +150,7 @@ def test_bytes_that_are_not_a_message_are_refused(line):
 @pytest.mark.parametrize(
     "dtype", ["float16", "float64", "int8", "uint16", "int64", "uint32", "uint64", "bool"]
 )
-def test_tensors_of_each_type(connect, tmp_path, dtype):
+def test_tensors_of_each_type_round_trip(connect, tmp_path, dtype):
     call = connect(options_for(write_echo(tmp_path / "m", dtype, [None, None])))[0]
     values = np.array([[1, 0], [0, 1]]).astype(dtype)
     request = predict_request(values, dtype=dtype)
@@ -195,7 +195,7 @@ def test_classify_regress_and_both(connect, tmp_path):
     )
 
 
-def test_metadata(line):
+def test_metadata_has_the_signatures(line):
     request = proto.GetModelMetadataRequest(model_spec=proto.ModelSpec(name="m"))
     assert line.fails(PREDICTION, "GetModelMetadata", request, proto.GetModelMetadataResponse)[
         0
@@ -208,7 +208,7 @@ def test_metadata(line):
     assert signatures["serving_default"].inputs["x"].dtype == proto.DataType.Value("DT_FLOAT")
 
 
-def test_status_and_reload(connect, tmp_path):
+def test_status_is_reported_and_reloading_refused(connect, tmp_path):
     options = options_for(write_line(tmp_path / "m"))
     call, _, _server = connect(options)
     request = proto.GetModelStatusRequest(model_spec=proto.ModelSpec(name="m"))
@@ -298,14 +298,14 @@ def test_open_inference_protocol(line):
         (b"\0" * 12, "has 3 elements; expected 2"),
     ],
 )
-def test_raw_contents_of_a_wrong_size(line, data, message):
+def test_raw_contents_of_a_wrong_size_are_refused(line, data, message):
     request = proto.ModelInferRequest(model_name="m", raw_input_contents=[data])
     request.inputs.add(name="x", datatype="FP32", shape=[2])
     found = line.fails(INFERENCE, "ModelInfer", request, proto.ModelInferResponse)
     assert (found[0], message in found[1]) == ("INVALID_ARGUMENT", True)
 
 
-def test_raw_texts(connect, tmp_path):
+def test_raw_texts_round_trip(connect, tmp_path):
     call = connect(options_for(write_echo(tmp_path / "m", "string", [None])))[0]
     data = struct.pack("<I", 2) + b"ab" + struct.pack("<I", 0)
     request = proto.ModelInferRequest(model_name="m", raw_input_contents=[data])
@@ -318,7 +318,7 @@ def test_raw_texts(connect, tmp_path):
     assert "are truncated" in found[1]
 
 
-def test_health_service(connect, tmp_path):
+def test_the_health_service_reports_serving(connect, tmp_path):
     from grpc_health.v1 import health_pb2
 
     call = connect(options_for(write_line(tmp_path / "m")))[0]

@@ -18,7 +18,7 @@ def line(serve, tmp_path):
     return serve(options_for(write_line(tmp_path / "m")))[1]
 
 
-def test_health_and_metadata(line):
+def test_health_and_metadata_are_served(line):
     assert line.get("/v2/health/live") == (200, {"live": True})
     assert line.get("/v2/health/ready") == (200, {"ready": True})
     assert line.get("/v2/models/m/ready") == (200, {"name": "m", "ready": True})
@@ -73,7 +73,7 @@ def test_texts_are_bytes(serve, tmp_path):
         ({"inputs": []}, "Missing but required: {x}"),
     ],
 )
-def test_a_malformed_request(line, document, message):
+def test_a_malformed_request_is_refused(line, document, message):
     status, answer = line.post(INFER, document)
     assert status == 400
     assert message in answer["error"]
@@ -117,7 +117,7 @@ BINARY_X = binary("x", "FP32", [2], FLOATS)
         {"outputs": [{"name": "y"}], "parameters": {"binary_data_output": True}},
     ],
 )
-def test_binary_data(line_server, choice):
+def test_outputs_may_be_binary(line_server, choice):
     status, answer, data = binary_answer(line_server, {"inputs": [BINARY_X], **choice}, FLOATS)
     assert (status, answer["model_name"]) == (200, "m")
     (y,) = answer["outputs"]
@@ -131,13 +131,13 @@ def test_binary_data(line_server, choice):
     [{}, {"outputs": [{"name": "y", "parameters": {"binary_data": False}}],
           "parameters": {"binary_data_output": True}}],
 )  # fmt: skip
-def test_binary_inputs_and_json_outputs(line_server, choice):
+def test_binary_inputs_may_have_json_outputs(line_server, choice):
     status, answer, data = binary_answer(line_server, {"inputs": [BINARY_X], **choice}, FLOATS)
     assert (status, data) == (200, b"")
     assert answer["outputs"][0]["data"] == [2.5, 3.0]
 
 
-def test_json_inputs_and_binary_outputs(line_server):
+def test_json_inputs_may_have_binary_outputs(line_server):
     document = {"inputs": [X], "parameters": {"binary_data_output": True}}
     assert binary_answer(line_server, document, b"")[2] == np.float32([2.5, 3.0]).tobytes()
 
@@ -166,14 +166,14 @@ def test_binary_texts_have_lengths(serve, tmp_path):
         ({"inputs": [X], "parameters": {"binary_data_output": 1}}, b"", "not of type bool"),
     ],
 )
-def test_malformed_binary_data(line_server, document, data, message):
+def test_malformed_binary_data_is_refused(line_server, document, data, message):
     status, answer, _ = binary_answer(line_server, document, data)
     assert status == 400
     assert message in answer["error"]
 
 
 @pytest.mark.parametrize("length", ["x", "-1", "9" * 19, "9" * 18, "1"])
-def test_a_wrong_length_of_json(line_server, length):
+def test_a_wrong_length_of_json_is_refused(line_server, length):
     assert binary_answer(line_server, {"inputs": [BINARY_X]}, FLOATS, length)[0] == 400
 
 

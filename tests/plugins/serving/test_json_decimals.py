@@ -24,7 +24,7 @@ from graphmill_plugins.serving.rest.json_decimals import decimals
         (float("-inf"), "-Infinity"),
     ],
 )
-def test_text_of_a_float(value, text):
+def test_floats_are_written_as_tensorflow_serving_does(value, text):
     assert decimals(np.array([value, 1.5], np.float32)) == [text, "1.5"]
 
 

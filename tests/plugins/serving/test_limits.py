@@ -140,7 +140,7 @@ def test_other_requests_are_answered_while_a_body_is_decompressed(serve, tmp_pat
         (json.dumps(X).encode(), "identity", 200),
     ],
 )
-def test_other_encodings_and_damaged_bodies(serve, tmp_path, body, encoding, status):
+def test_other_encodings_and_damaged_bodies_are_refused(serve, tmp_path, body, encoding, status):
     server, _ = serve(options_for(write_line(tmp_path / "m")))
     assert compressed(server, body, encoding).startswith(b"HTTP/1.1 %d " % status)
 

@@ -53,7 +53,7 @@ def test_command_prints_its_address_and_ends_on_a_signal(tmp_path, number):
     assert request["bytes_received"] == len(body)
 
 
-def test_addresses_as_json(tmp_path):
+def test_addresses_are_printed_as_json(tmp_path):
     with start(write_line(tmp_path / "half"), "--json") as process:
         (url,) = json.loads(process.stdout.readline())["ready"]
         assert url.startswith("http://127.0.0.1:")

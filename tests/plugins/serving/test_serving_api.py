@@ -35,7 +35,7 @@ def test_rows_of_several_outputs_are_objects(line):
 
 
 @pytest.mark.parametrize("inputs", [[1.0, 2.0], {"x": [1.0, 2.0]}])
-def test_column_format(line, inputs):
+def test_inputs_in_columns_give_outputs_in_columns(line, inputs):
     assert line.post(PREDICT, {"inputs": inputs}) == (200, {"outputs": [2.5, 3.0]})
     document = {"signature_name": "both", "inputs": inputs}
     assert line.post(PREDICT, document)[1] == {"outputs": {"twice": [5.0, 6.0], "y": [2.5, 3.0]}}
@@ -119,7 +119,7 @@ def test_integers_are_checked(serve, tmp_path):
     assert "not of expected type" in client.post(PREDICT, {"instances": [[1, 1.5]]})[1]["error"]
 
 
-def test_strings_and_base64(serve, tmp_path):
+def test_strings_and_base64_round_trip(serve, tmp_path):
     client = serve(options_for(write_echo(tmp_path / "m", "string", [None])))[1]
     status, document = client.post(PREDICT, {"instances": ["grüße", {"b64": "YWI="}]})
     assert (status, document["predictions"]) == (
@@ -135,14 +135,14 @@ def test_strings_and_base64(serve, tmp_path):
     assert (status, "not valid UTF-8" in document["error"]) == (400, True)
 
 
-def test_empty_dimensions(serve, tmp_path):
+def test_empty_dimensions_round_trip(serve, tmp_path):
     client = serve(options_for(write_echo(tmp_path / "m", "float32", [None, None, None])))[1]
     value = [[[]], [[]]]
     assert client.post(PREDICT, {"inputs": value}) == (200, {"outputs": value})
     assert client.post(PREDICT, {"instances": value}) == (200, {"predictions": value})
 
 
-def test_status_of_a_model(line):
+def test_the_status_of_a_model_is_served(line):
     status, document = line.get("/v1/models/m")
     state = {
         "version": "1",
@@ -155,7 +155,7 @@ def test_status_of_a_model(line):
     assert line.get("/v1/models") == (400, {"error": "Missing model name in request."})
 
 
-def test_metadata_of_a_model(line):
+def test_the_metadata_of_a_model_is_served(line):
     status, document = line.get("/v1/models/m/metadata")
     assert status == 200
     assert document["model_spec"] == {"name": "m", "signature_name": "", "version": "1"}
@@ -190,7 +190,7 @@ def test_classify_and_regress(serve, tmp_path):
         ({"signature_name": "value", "examples": [{}]}, "method_name to be"),
     ],
 )
-def test_malformed_examples(serve, tmp_path, document, message):
+def test_malformed_examples_are_refused(serve, tmp_path, document, message):
     client = serve(options_for(write_examples(tmp_path / "m")))[1]
     status, answer = client.post("/v1/models/m:classify", document)
     assert status == 400

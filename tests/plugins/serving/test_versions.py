@@ -154,7 +154,7 @@ def test_no_model_at_all_is_an_error(serve, tmp_path):
         serve(options_for(tmp_path / "empty"))
 
 
-def test_configuration_file_with_policies_and_labels(serve, tmp_path):
+def test_a_configuration_file_selects_versions_and_labels(serve, tmp_path):
     for number in (1, 2, 3):
         write_line(tmp_path / "m" / str(number), float(number))
     policy = "model_version_policy { specific { versions: 1 versions: 3 } }"
@@ -206,7 +206,7 @@ def test_configuration_file_with_policies_and_labels(serve, tmp_path):
         ("custom_model_config {}", UnimplementedError, "custom_model_config"),
     ],
 )
-def test_malformed_configurations(tmp_path, text, error, message):
+def test_malformed_configurations_are_refused(tmp_path, text, error, message):
     path = tmp_path / "config"
     path.write_bytes(text.encode("utf-8", "surrogateescape"))
     with pytest.raises(error, match=message):
@@ -220,7 +220,7 @@ def test_versions_that_a_policy_selects():
     assert VersionPolicy(specific=(1, 9)).select([3, 1, 2]) == [1]
 
 
-def test_settings_of_a_path(tmp_path):
+def test_settings_follow_from_a_path(tmp_path):
     write_line(tmp_path / "half" / "7")
     base = settings_of_path(tmp_path / "half")
     assert (base.name, base.find_versions()) == ("half", {7: str(tmp_path / "half" / "7")})

@@ -61,7 +61,7 @@ def test_the_gradient_of_a_y_by_itself_is_one(graph: graphmill.Graph) -> None:
     assert values(graph, graphmill.gradients(x, x), {x: [5, 6]})[0].tolist() == [1, 1]
 
 
-def test_second_derivatives(graph: graphmill.Graph) -> None:
+def test_second_derivatives_are_computed(graph: graphmill.Graph) -> None:
     x = graph.placeholder("float64", ())
     (first,) = graphmill.gradients(x * x * x, x)
     (second,) = graphmill.gradients(first, x)

@@ -40,7 +40,7 @@ def test_distance_of_the_ends_of_float64_is_finite():
     assert units_in_last_place([low], [high])[0] == pytest.approx(2 * 0x7FEFFFFFFFFFFFFF)
 
 
-def test_special_numbers():
+def test_special_numbers_have_their_distances():
     a = np.float32([0.0, math.nan, math.nan, math.inf, math.inf])
     b = np.float32([-0.0, math.nan, 1.0, math.inf, -math.inf])
     distances = units_in_last_place(a, b)
@@ -49,7 +49,7 @@ def test_special_numbers():
     assert distances[4] > 4e9
 
 
-def test_other_types():
+def test_other_types_have_distances():
     assert units_in_last_place(np.complex64([1 + 2j]), np.complex64([1 - 2j]))[0] > 1e9
     assert units_in_last_place([3, -5], [1, 5]).tolist() == [2, 10]
     assert units_in_last_place(np.uint64([2**64 - 1]), np.uint64([2**64 - 2]))[0] == 1
@@ -77,7 +77,7 @@ def test_the_worst_element_is_described():
     assert "x:0 (Neg)" in str(found)
 
 
-def test_infinities_and_nan_in_the_absolute_difference():
+def test_the_absolute_difference_of_nan_is_infinite():
     found = difference_of("x:0", np.float32([math.inf, math.nan]), np.float32([math.inf, 1]), EXACT)
     assert (found.max_abs, found.num_outside, found.index) == (math.inf, 1, (1,))
 
@@ -95,7 +95,7 @@ def test_shapes_and_types_that_differ_are_the_reason():
     assert found.is_outside
 
 
-def test_empty_and_scalar_values():
+def test_empty_and_scalar_values_are_compared():
     assert not difference_of("x:0", np.zeros((0, 3)), np.zeros((0, 3)), EXACT).is_outside
     found = difference_of("x:0", np.float32(1), np.float32(2), EXACT)
     assert (found.index, found.size, found.num_outside) == ((), 1, 1)

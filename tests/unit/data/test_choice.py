@@ -30,7 +30,7 @@ def test_counter_has_no_end() -> None:
         Dataset.counter(0, 0.5)
 
 
-def test_random_numbers_of_a_seed() -> None:
+def test_random_numbers_of_a_seed_are_tensorflows() -> None:
     """The numbers are TensorFlow's."""
     dataset = Dataset.random(seed=4).take(3)
     assert plain(dataset) == [3128586565, 2023892699, 452966358]
@@ -44,7 +44,7 @@ def test_random_numbers_of_each_pass() -> None:
     assert plain(dataset) == [1683472663, 2279948892, 2709632186]
 
 
-def test_sample_of_a_seed() -> None:
+def test_samples_of_a_seed_are_tensorflows() -> None:
     """The order is TensorFlow's."""
     dataset = Dataset.sample_from_datasets([Dataset.range(3), Dataset.range(4)], [0.5, 0.5], 1)
     assert plain(dataset) == [0, 0, 1, 2, 1, 2, 3]
@@ -56,13 +56,13 @@ def test_dataset_without_weight_is_never_chosen() -> None:
     assert plain(Dataset.sample_from_datasets(numbers(), [0.0, 0.0, 0.0])) == []
 
 
-def test_sample_with_the_weights_of_a_dataset() -> None:
+def test_weights_may_be_a_dataset() -> None:
     turns = Dataset.from_tensor_slices(np.eye(3, dtype=np.float32)).repeat()
     dataset = Dataset.sample_from_datasets(numbers(), turns)
     assert plain(dataset)[:6] == [0, 10, 20, 1, 11, 21]
 
 
-def test_sample_with_weights_of_a_graph() -> None:
+def test_weights_may_be_fed() -> None:
     graph = graphmill.Graph()
     with graph.as_default():
         weights = graph.placeholder("float32", [3])
@@ -76,7 +76,7 @@ def test_sample_with_weights_of_a_graph() -> None:
             session.run(element)
 
 
-def test_choice_by_numbers() -> None:
+def test_choices_take_elements_by_index() -> None:
     choices = Dataset.from_tensor_slices(np.array([2, 0, 2, 1], np.int64))
     assert plain(Dataset.choose_from_datasets(numbers(), choices)) == [20, 0, 21, 10]
 
@@ -95,7 +95,7 @@ def test_shapes_of_a_choice_are_the_common_ones() -> None:
     assert dataset.element_spec == TensorSpec([None], "int64")
 
 
-def test_wrong_arguments() -> None:
+def test_wrong_arguments_are_refused() -> None:
     sample, choose = Dataset.sample_from_datasets, Dataset.choose_from_datasets
     with pytest.raises(errors.InvalidArgumentError, match="holds no dataset"):
         sample([])

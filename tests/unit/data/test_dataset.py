@@ -88,7 +88,7 @@ def test_loop_that_ends_early_leaves_no_threads() -> None:
         gc.collect()
 
 
-def test_length_of_a_dataset() -> None:
+def test_the_length_of_a_dataset_is_its_cardinality() -> None:
     assert len(Dataset.range(7).batch(3)) == 3
     assert Dataset.range(3).repeat().cardinality() == graphmill.data.INFINITE_CARDINALITY
     with pytest.raises(TypeError, match="is infinite"):
@@ -107,7 +107,7 @@ def test_error_of_an_element_is_raised_and_the_next_one_is_read() -> None:
     assert int(next(loop)) == 3
 
 
-def test_functions_with_control_flow_and_effects() -> None:
+def test_functions_may_have_control_flow_and_effects() -> None:
     def halve(x: Any) -> Any:
         with F.control_dependencies([graphmill.Assert(x < 9, [x])]):
             return graphmill.cond(x > 1, lambda: x // 2, lambda: ops.array.identity(x))
@@ -257,7 +257,7 @@ def test_files_that_do_not_exist(tmp_path: Any) -> None:
         list(Dataset.list_files(str(tmp_path / "*.txt")))
 
 
-def test_lines_of_files(tmp_path: Any) -> None:
+def test_lines_of_files_are_read_in_order(tmp_path: Any) -> None:
     for name in "ba":
         (tmp_path / f"{name}.txt").write_text(f"{name}1\n{name}2\n")
     files = Dataset.list_files(str(tmp_path / "*.txt"), shuffle=False)

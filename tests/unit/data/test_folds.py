@@ -95,7 +95,7 @@ def test_scan_without_a_pair_is_refused() -> None:
         Dataset.range(2).scan(0, lambda state, x: state)
 
 
-def test_single_element() -> None:
+def test_get_single_element_requires_exactly_one() -> None:
     image, label = Dataset.from_tensors(([1.5, 2.5], "a")).get_single_element()
     assert image.tolist() == [1.5, 2.5]
     assert label == b"a"

@@ -25,13 +25,13 @@ def length(row: Any) -> Any:
     return F.shape(row)[0]
 
 
-def test_windows_of_one_key() -> None:
+def test_windows_have_elements_of_one_key() -> None:
     dataset = Dataset.range(7).group_by_window(lambda x: x % 2, lambda _, g: g.batch(9), 2)
     assert lists(dataset) == [[0, 2], [1, 3], [4, 6], [5]]
     assert dataset.element_spec == TensorSpec([None], "int64")
 
 
-def test_window_size_of_a_key() -> None:
+def test_the_window_size_may_depend_on_the_key() -> None:
     dataset = Dataset.range(8).group_by_window(
         lambda x: x % 2, lambda _, g: g.batch(9), window_size_func=lambda key: key * 2 + 1
     )
@@ -43,7 +43,7 @@ def test_key_may_be_a_python_number() -> None:
     assert lists(dataset) == [1]
 
 
-def test_wrong_arguments_of_group_by_window() -> None:
+def test_group_by_window_refuses_wrong_arguments() -> None:
     group = Dataset.range(2).group_by_window
     with pytest.raises(errors.InvalidValueError, match="either `window_size` or"):
         group(lambda x: x, lambda _, g: g)
@@ -88,12 +88,12 @@ def test_elements_of_the_last_bucket_have_no_boundary() -> None:
         list(dataset)
 
 
-def test_buckets_without_padding() -> None:
+def test_buckets_are_batched_without_padding() -> None:
     dataset = Dataset.range(5).bucket_by_sequence_length(lambda x: x, [2], [2, 3], no_padding=True)
     assert lists(dataset) == [[0, 1], [2, 3, 4]]
 
 
-def test_wrong_buckets() -> None:
+def test_wrong_buckets_are_refused() -> None:
     buckets = ragged().bucket_by_sequence_length
     with pytest.raises(errors.InvalidValueError, match="2 buckets, but there are 1"):
         buckets(length, [3], [2])

@@ -74,7 +74,7 @@ def test_snapshot_with_one_shard_keeps_the_order(tmp_path: Path) -> None:
     assert ints(numbers) == ints(numbers) == [0, 1, 2, 3]
 
 
-def test_wrong_arguments(tmp_path: Path) -> None:
+def test_wrong_arguments_are_refused(tmp_path: Path) -> None:
     numbers = Dataset.range(2)
     with pytest.raises(errors.NotFoundError, match=r"dataset_spec\.pb"):
         Dataset.load(tmp_path / "none")
@@ -94,7 +94,7 @@ def test_wrong_arguments(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "error"), [(b"\xff", errors.DataLossError), (b"", errors.InvalidValueError)]
 )
-def test_damaged_spec(tmp_path: Path, content: bytes, error: Any) -> None:
+def test_a_damaged_spec_is_refused(tmp_path: Path, content: bytes, error: Any) -> None:
     (tmp_path / "dataset_spec.pb").write_bytes(content)
     with pytest.raises(error, match="load: "):
         Dataset.load(tmp_path)

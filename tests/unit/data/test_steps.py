@@ -30,7 +30,7 @@ def test_elements_that_cannot_be_compared(tensors: Any) -> None:
         Dataset.from_tensor_slices(tensors).unique()
 
 
-def test_rebatch() -> None:
+def test_rebatch_divides_batches() -> None:
     batches = Dataset.range(7).batch(4)
     assert lists(batches.rebatch(3)) == [[0, 1, 2], [3, 4, 5], [6]]
     assert lists(batches.rebatch(3, drop_remainder=True)) == [[0, 1, 2], [3, 4, 5]]
@@ -41,12 +41,12 @@ def test_rebatch() -> None:
     ("sizes", "drops", "known"),
     [(2, False, 2), (3, False, None), (3, True, 3), ([2, 4], True, None)],
 )
-def test_static_size_of_a_rebatch(sizes: Any, drops: bool, known: int | None) -> None:
+def test_rebatch_has_a_static_size_if_known(sizes: Any, drops: bool, known: int | None) -> None:
     batches = Dataset.range(8).batch(4, drop_remainder=True)
     assert batches.rebatch(sizes, drops).element_spec == TensorSpec([known], "int64")
 
 
-def test_wrong_rebatch() -> None:
+def test_rebatch_refuses_wrong_arguments() -> None:
     batches = Dataset.range(8).batch(4)
     with pytest.raises(errors.InvalidArgumentError, match="an element is a scalar"):
         Dataset.range(8).rebatch(2)

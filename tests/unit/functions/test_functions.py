@@ -46,7 +46,9 @@ def run(build: Callable[[Any], Any], shape: Any = None) -> Any:
         (lambda x: F.convert_to_tensor([x[0, 0], 2.0]), [1.5, 2.0]),
     ],
 )
-def test_function_of_any_known_or_unknown_shape(function: Any, expected: Any, shape: Any) -> None:
+def test_functions_accept_known_and_unknown_shapes(
+    function: Any, expected: Any, shape: Any
+) -> None:
     np.testing.assert_allclose(run(function, shape), expected, rtol=1e-6)
 
 
@@ -97,7 +99,7 @@ def test_embedding_lookup_reads_rows_of_a_variable() -> None:
         np.testing.assert_array_equal(session.run(rows), X[[1, 1]])
 
 
-def test_scopes_and_collections_of_the_default_graph() -> None:
+def test_scopes_and_collections_belong_to_the_default_graph() -> None:
     graph = graphmill.Graph()
     with graph.as_default(), F.name_scope("layer"), F.device("/cpu:0"):
         x = F.placeholder("float32", [2], name="x")

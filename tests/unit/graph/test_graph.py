@@ -252,7 +252,7 @@ def test_withdrawn_nodes_leave_nothing(graph: Graph) -> None:
     assert placeholder(graph, "y").id == 4
 
 
-def test_the_nodes_since_an_id(graph: Graph) -> None:
+def test_nodes_since_returns_later_nodes(graph: Graph) -> None:
     """`nodes_since` returns the nodes from an id on (clause S3)."""
     placeholder(graph, "x")
     size = graph.num_node_ids

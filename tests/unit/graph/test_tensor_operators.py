@@ -75,7 +75,9 @@ def test_comparisons_give_bools(graph: Graph, use: Callable[..., Tensor], op: st
         (operator.ge, "LessEqual"),
     ],
 )
-def test_an_array_compared_with_a_tensor(graph: Graph, use: Callable[..., Tensor], op: str) -> None:
+def test_an_array_is_compared_by_the_reversed_op(
+    graph: Graph, use: Callable[..., Tensor], op: str
+) -> None:
     x = graph.placeholder("float32")
     compared = use(np.ones(2, np.float32), x)
     assert compared.op.op == op

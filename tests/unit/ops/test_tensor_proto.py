@@ -180,7 +180,9 @@ def test_damaged_strings_in_content_are_a_typed_error(content: bytes, count: int
         (message(dtypes.variant, (1,)), UnimplementedError, "handle"),
     ],
 )
-def test_bad_messages(made: proto.TensorProto, error: type[Exception], text: str) -> None:
+def test_bad_messages_are_refused(
+    made: proto.TensorProto, error: type[Exception], text: str
+) -> None:
     """A Const whose content does not match its shape is refused (clause S3)."""
     with pytest.raises(error, match=text):
         tensor_proto_to_numpy(made)

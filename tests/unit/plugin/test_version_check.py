@@ -29,7 +29,7 @@ from graphmill.plugin.version_check import normalized, unmet_requirement
         (">=1!2.0", "0.1"),
     ],
 )
-def test_allowed(clauses: str, version: str) -> None:
+def test_versions_in_the_range_are_allowed(clauses: str, version: str) -> None:
     assert unmet_requirement([f"graphmill{clauses}"], "graphmill", version) == ""
 
 
@@ -51,7 +51,7 @@ def test_allowed(clauses: str, version: str) -> None:
         (">=9", "8.0.0rc1"),
     ],
 )
-def test_refused(clauses: str, version: str) -> None:
+def test_versions_outside_the_range_are_refused(clauses: str, version: str) -> None:
     assert unmet_requirement([f"graphmill{clauses}"], "graphmill", version) == clauses
 
 
@@ -72,7 +72,7 @@ def test_other_requirements_do_not_count(requirement: str) -> None:
 @pytest.mark.parametrize(
     "requirement", ["graphmill (>=0.2)", "Graphmill[grpc]>=0.2", "graphmill [grpc, ray] >=0.2"]
 )
-def test_spellings_of_a_requirement(requirement: str) -> None:
+def test_requirements_are_read_in_any_spelling(requirement: str) -> None:
     assert unmet_requirement([requirement], "graphmill", "0.1.0") == ">=0.2"
 
 

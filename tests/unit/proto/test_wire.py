@@ -23,7 +23,7 @@ def test_varints_round_trip(value: int) -> None:
     assert read_varint(encoded, 0, len(encoded)) == (value, len(encoded))
 
 
-def test_varint_errors() -> None:
+def test_malformed_varints_are_refused() -> None:
     with pytest.raises(errors.DataLossError, match="truncated"):
         read_varint(b"\x80", 0, 1)
     with pytest.raises(errors.DataLossError, match="truncated"):
@@ -32,7 +32,7 @@ def test_varint_errors() -> None:
         read_varint(b"\xff" * 11, 0, 11)
 
 
-def test_fields_of_a_message() -> None:
+def test_fields_of_a_message_are_found() -> None:
     node = proto.NodeDef(name="a", op="Const", input=["x", "y"])
     version = proto.VersionDef(producer=300)
     content = node.SerializeToString()
@@ -45,7 +45,7 @@ def test_fields_of_a_message() -> None:
     assert (field.number, field.wire_type, field.value) == (1, VARINT, 300)
 
 
-def test_length_delimited_header() -> None:
+def test_length_delimited_headers_are_written() -> None:
     payload = b"x" * 300
     content = length_delimited(5, 300) + payload
     (field,) = iterate_fields(content, 0, len(content))

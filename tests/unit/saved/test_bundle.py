@@ -63,7 +63,7 @@ def test_tensors_are_read_back_from_shards(num_shards: int, tmp_path: Path) -> N
             np.testing.assert_array_equal(reader.read_tensor(name), values)
 
 
-def test_values_of_python_and_text(tmp_path: Path) -> None:
+def test_values_of_python_and_text_are_saved(tmp_path: Path) -> None:
     checkpoint.save_checkpoint(tmp_path / "x", {"a": [1.5, 2.0], "s": ["é", "b"], "t": "text"})
     with BundleReader(tmp_path / "x") as reader:
         assert reader.read_tensor("a").tolist() == [1.5, 2.0]
@@ -71,7 +71,7 @@ def test_values_of_python_and_text(tmp_path: Path) -> None:
         assert reader.read_tensor("t").item() == b"text"
 
 
-def test_strided_and_big_endian_arrays(tmp_path: Path) -> None:
+def test_strided_and_big_endian_arrays_are_saved(tmp_path: Path) -> None:
     values = np.arange(24, dtype=">f4").reshape(4, 6)[::2, ::-1]
     checkpoint.save_checkpoint(tmp_path / "x", {"a": values})
     with BundleReader(tmp_path / "x") as reader:
@@ -86,7 +86,7 @@ def test_checkpoints_may_be_at_urls() -> None:
         np.testing.assert_array_equal(reader.get_tensor("dense/kernel"), TENSORS["dense/kernel"])
 
 
-def test_a_checkpoint_of_a_big_endian_machine(tmp_path: Path) -> None:
+def test_a_checkpoint_of_a_big_endian_machine_is_read(tmp_path: Path) -> None:
     values = {
         "a": np.array([[1.5, -2], [3, 4]], np.float64),
         "c": np.array([1 + 2j, 3 - 4j], np.complex64),
@@ -351,7 +351,7 @@ def test_missing_checkpoint_is_not_found(tmp_path: Path) -> None:
         BundleReader(tmp_path / "none.index")
 
 
-def test_folder_without_a_state_file(tmp_path: Path) -> None:
+def test_a_folder_without_a_state_file_has_no_checkpoint(tmp_path: Path) -> None:
     assert checkpoint.latest_checkpoint(tmp_path) is None
     with pytest.raises(errors.NotFoundError, match="no file 'checkpoint'"):
         checkpoint.load_checkpoint(tmp_path)
@@ -504,7 +504,7 @@ def test_any_damage_is_a_typed_error(tmp_path_factory: Any, data: st.DataObject)
     shutil.rmtree(folder)
 
 
-def test_string_encoding_of_more_than_4_gb_in_one_string() -> None:
+def test_lengths_above_4_gb_are_encoded() -> None:
     # The checksum takes such a length as 8 bytes; the strings themselves would be too large here.
     words = bundle_format._length_words([1, 1 << 32], "<")
     assert words == (1).to_bytes(4, "little") + (1 << 32).to_bytes(8, "little")

@@ -151,7 +151,7 @@ def test_text_form(maker: Maker) -> None:
         np.testing.assert_array_equal(model.signatures["serving_default"](x=X)["y"], WEIGHTS)
 
 
-def test_the_public_module() -> None:
+def test_the_public_module_has_load() -> None:
     assert saved_model.load is load
 
 
@@ -250,7 +250,7 @@ def test_missing_variables_are_named(maker: Maker) -> None:
         load(maker.write(variables=False))
 
 
-def test_missing_variables_of_a_keras_model(tmp_path: Path) -> None:
+def test_missing_variables_of_a_keras_model_are_reported(tmp_path: Path) -> None:
     digits = Path(__file__).parents[3] / "examples" / "digits" / "saved_model_tf2"
     (tmp_path / "saved_model.pb").write_bytes((digits / "saved_model.pb").read_bytes())
     with pytest.raises(errors.NotFoundError, match=r"variables\.index is missing.*whole folder"):
@@ -274,7 +274,7 @@ def test_damaged_variables_are_data_loss(maker: Maker) -> None:
         load(path)
 
 
-def test_a_folder_without_a_model(tmp_path: Path) -> None:
+def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(errors.NotFoundError, match=r"neither saved_model\.pb nor"):
         load(tmp_path)
 
@@ -391,7 +391,7 @@ EXAMPLES = Path(__file__).parents[3] / "examples" / "digits"
 
 
 @pytest.mark.parametrize("name", ["saved_model_tf1", "saved_model_tf2"])
-def test_the_example_of_either_kind(name: str) -> None:
+def test_the_examples_of_either_kind_are_loaded(name: str) -> None:
     if not (EXAMPLES / name).exists():
         pytest.skip("the examples are not here")
     with load(EXAMPLES / name) as model:

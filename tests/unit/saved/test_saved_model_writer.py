@@ -96,7 +96,7 @@ def test_assets_are_copied_and_fed_to_the_initializer(program: Program, tmp_path
         assert model.signatures["rows"](word=b"one")["row"] == 1
 
 
-def test_a_graph_without_variables(tmp_path: Path) -> None:
+def test_a_graph_without_variables_is_saved(tmp_path: Path) -> None:
     graph = graphmill.Graph()
     with graph.as_default():
         x = graph.placeholder("float32", [], name="x")

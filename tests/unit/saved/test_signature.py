@@ -37,7 +37,7 @@ def echo(dtype: str, *sizes: int) -> Signature:
     return Signature("echo", definition, EchoSession())
 
 
-def test_texts_for_a_column() -> None:
+def test_texts_are_accepted_for_a_column() -> None:
     signature = echo("DT_STRING", -1, 1)
     expected = [[b"good fun"], [b"awful film"]]
     assert signature(x=["good fun", "awful film"])["y"].tolist() == expected
@@ -45,7 +45,7 @@ def test_texts_for_a_column() -> None:
     assert signature(x=[["good fun"], ["awful film"]])["y"].tolist() == expected
 
 
-def test_numbers_for_a_column() -> None:
+def test_numbers_are_accepted_for_a_column() -> None:
     signature = echo("DT_FLOAT", -1, 1)
     column = signature(x=np.ones(3, np.float32))["y"]
     assert (column.shape, column.dtype) == ((3, 1), np.float32)

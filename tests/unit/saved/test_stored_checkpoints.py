@@ -112,7 +112,7 @@ def test_merge_gives_the_same_bundle(tmp_path: Path) -> None:
     assert not list((tmp_path / "parts").iterdir())
 
 
-def test_element_types_and_shapes() -> None:
+def test_element_types_and_shapes_are_read() -> None:
     with BundleReader(FOLDER / "dtypes") as reader:
         for name, dtype, shape, _ in CONTENTS["dtypes"]:
             entry = reader.entry(name)
@@ -120,14 +120,14 @@ def test_element_types_and_shapes() -> None:
 
 
 @pytest.mark.parametrize("spec", ["2,2:1,3", "3,1:-", "-:5,1", "-:-", "4,1:0,1"])
-def test_slices_across_pieces(spec: str) -> None:
+def test_slices_across_pieces_are_read(spec: str) -> None:
     matrix = whole(CONTENTS["partitioned"])["matrix"]
     expected = TensorSlice.parse(spec)
     with BundleReader(FOLDER / "partitioned") as reader:
         assert_same(reader.read_slice("matrix", expected), matrix[expected.indices(matrix.shape)])
 
 
-def test_slice_of_a_whole_tensor() -> None:
+def test_a_slice_of_a_whole_tensor_is_read() -> None:
     with BundleReader(FOLDER / "dtypes") as reader:
         values = reader.read_slice("long", TensorSlice.parse("-:-:10,5"))
     assert values.tolist() == [[[10, 11, 12, 13, 14]]]
@@ -148,7 +148,7 @@ def test_copied_values_are_aligned() -> None:
         assert reader.read_tensor("long").ctypes.data % 64 == 0
 
 
-def test_objects_of_tensorflow_2() -> None:
+def test_objects_of_tensorflow_2_are_read() -> None:
     latest = checkpoint.latest_checkpoint(FOLDER / "objects")
     assert latest == str(FOLDER / "objects" / "ckpt-2")
     with checkpoint.load_checkpoint(FOLDER / "objects") as reader:

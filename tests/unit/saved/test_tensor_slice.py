@@ -110,7 +110,7 @@ def test_overlapping_pieces_with_gaps_are_refused() -> None:
         )
 
 
-def test_a_shape_larger_than_any_memory() -> None:
+def test_a_shape_larger_than_any_memory_is_refused() -> None:
     pieces = [TensorSlice.parse("0,2")]
     with pytest.raises(errors.InvalidArgumentError, match="sufficient"):
         assemble(

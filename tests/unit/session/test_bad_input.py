@@ -130,7 +130,7 @@ def test_missing_or_invalid_model_file_is_reported(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_bad_nodes(
+def test_bad_nodes_are_refused(
     session: Any, nodes: list[Any], error: type[errors.OpError], words: list[str]
 ) -> None:
     with pytest.raises(error) as caught:

@@ -42,7 +42,7 @@ def test_values_are_written_in_order(tmp_path: Path) -> None:
     assert all(event.wall_time > 1.7e9 for event in events(tmp_path))
 
 
-def test_each_kind_of_value(tmp_path: Path) -> None:
+def test_each_kind_of_value_is_written(tmp_path: Path) -> None:
     with summary.FileWriter(tmp_path) as writer:
         writer.add_histogram("h", np.arange(4), 1)
         writer.add_histogram("h", np.float32([1]), 2)
@@ -58,7 +58,7 @@ def test_each_kind_of_value(tmp_path: Path) -> None:
     assert [dim.size for dim in sole_value(lines).tensor.tensor_shape.dim] == [2]
 
 
-def test_graphs_and_metadata(tmp_path: Path) -> None:
+def test_graphs_and_metadata_are_written(tmp_path: Path) -> None:
     graph = graphmill.Graph()
     with graph.as_default():
         fetch = summary.scalar("x", graph.constant(1.0))

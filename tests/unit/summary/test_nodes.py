@@ -38,7 +38,7 @@ def test_tags_have_the_name_scopes_and_are_unique() -> None:
     }
 
 
-def test_each_kind_of_summary() -> None:
+def test_each_kind_of_summary_is_computed() -> None:
     graph = graphmill.Graph()
     with graph.as_default():
         summary.histogram("h", graph.constant([1.0, 2.0, 2.0]))

@@ -44,7 +44,7 @@ def test_the_draw_depends_on_place_and_text():
         ("uint8[99]", 0, 9),
     ],
 )
-def test_ranges(text, low, high):
+def test_values_are_drawn_from_the_range(text, low, high):
     values = draw(text)
     assert values.min() >= low
     assert values.max() <= high
@@ -69,7 +69,7 @@ def test_spd_is_positive_definite():
     assert (np.linalg.eigvalsh(matrix) > 0).all()
 
 
-def test_literals():
+def test_literals_are_parsed():
     assert draw("float32: [1, nan, -inf]").tolist()[::2] == [1, -np.inf]
     assert draw("int64: 9007199254740993").item() == 2**53 + 1
     assert draw("uint64: [18446744073709551615]").tolist() == [2**64 - 1]
@@ -102,7 +102,7 @@ def test_special_values_include_the_extremes():
     assert draw("bfloat16 special").dtype.name == "bfloat16"
 
 
-def test_one_nan_in_its_place():
+def test_nan_is_put_in_one_place():
     assert np.isnan(draw("float32[3] 0..1 nan")).tolist() == [False, True, False]
 
 

@@ -8,7 +8,7 @@ from graphmill.testing.case_inputs import SpecError
 from graphmill.testing.case_nodes import NodeSpec, Source, parse_function, parse_node
 
 
-def test_a_node_with_everything():
+def test_a_node_is_parsed_with_everything():
     text = "y = Op(x, u[1], [x, w], dtype=T, shape=[2, -1], s='a', on=True, after=[i, j])"
     assert parse_node(text, {"T": "float32"}) == NodeSpec(
         name="y",
@@ -19,7 +19,7 @@ def test_a_node_with_everything():
     )
 
 
-def test_a_function():
+def test_a_function_is_parsed():
     spec = parse_function(
         "f(x: T, n: int32) -> (T, int32): y = Mul(x, x); return y, n", {"T": "half"}
     )
@@ -55,7 +55,7 @@ def test_invalid_function_is_refused(text):
 
 
 @pytest.mark.parametrize("op", ["Mine>Scale", "Mine>Deep>Scale"])
-def test_an_op_with_a_namespace(op):
+def test_an_op_may_have_a_namespace(op):
     node = parse_node(f"y = {op}(x, factor=2.0, after=[init])")
     assert (node.name, node.op, node.attrs, node.after) == ("y", op, {"factor": 2.0}, ("init",))
 

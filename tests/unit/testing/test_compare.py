@@ -85,7 +85,7 @@ def test_a_case_may_widen_its_bound():
     )
 
 
-def test_other_comparisons():
+def test_results_may_be_compared_by_shape_set_or_bits():
     assert says(result([1, 2]), result([5, 6]), case('compare = "shape"')) == ""
     assert says(result([1, 2]), result([2, 1]), case('compare = "set"')) == ""
     assert says(result([1.0]), result([1 + 1.2e-7]), case('compare = "exact"'))

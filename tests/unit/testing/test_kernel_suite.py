@@ -24,9 +24,9 @@ class Runner:
 def test_missing_library_skips_the_case() -> None:
     runner = Runner("files are read with Pillow, which is not installed; run: pip\n [[node]]")
     with pytest.raises(pytest.skip.Exception, match="Pillow, which is not installed"):
-        KernelTests().test_op(CASE, runner, "")
+        KernelTests().test_op_matches_tensorflow(CASE, runner, "")
 
 
 def test_unimplemented_kernel_case_is_a_failure() -> None:
     with pytest.raises(AssertionError):
-        KernelTests().test_op(CASE, Runner("this corner is not there"), "")
+        KernelTests().test_op_matches_tensorflow(CASE, Runner("this corner is not there"), "")

@@ -42,7 +42,7 @@ def make(tmp_path):
     return made
 
 
-def test_a_right_result_and_a_wrong_one(make, graphmill_host):
+def test_wrong_results_are_described(make, graphmill_host):
     case = make()
     with case.session(graphmill_host) as session:
         assert case.run_step(session, 0).problem == ""
@@ -69,7 +69,7 @@ def test_ragged_feeds_stand_one_by_one(make):
     assert case.check([-X[1]], 1).problem == ""
 
 
-def test_other_comparisons(make):
+def test_results_may_be_compared_by_statistics_shape_or_bits(make):
     case = make(compare=["stats"], rtol=1e-6)
     assert case.check([-X[0][::-1]], 0).problem == ""
     case.spec["compare"] = ["shape"]

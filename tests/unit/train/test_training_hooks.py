@@ -161,7 +161,7 @@ def test_progress_bar_requires_names() -> None:
         train.ProgressBarHook(tensors=["x"])  # type: ignore[arg-type]
 
 
-def test_feeds_of_a_function_and_final_ops(program: Program) -> None:
+def test_functions_may_feed_steps_and_final_ops_run_at_the_end(program: Program) -> None:
     with program.graph.as_default():
         fed = program.graph.placeholder("float32", [], name="fed")
         doubled = fed * 2.0

@@ -74,7 +74,7 @@ class AllocatorTests:
         assert allocator.stats().bytes_in_use == 0
 
     @clauses("R2")
-    def test_sizes_at_the_edge(self, allocator: Allocator) -> None:
+    def test_zero_bytes_are_accepted_and_negative_sizes_refused(self, allocator: Allocator) -> None:
         """Zero bytes can be allocated; a negative size is an error."""
         empty = allocator.allocate(0)
         allocator.deallocate(empty)

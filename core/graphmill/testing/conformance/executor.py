@@ -83,7 +83,9 @@ class ExecutorTests(SeededSuite):
     # ------------------------------------------------------------------------- plain graphs
 
     @clauses("E6", "S6")
-    def test_random_graphs(self, seed: int, host: Host, config: Any) -> None:
+    def test_random_graphs_match_the_reference_evaluator(
+        self, seed: int, host: Host, config: Any
+    ) -> None:
         """Results of random graphs equal those of the reference evaluator."""
         sample = random_graph(seed, host.ops)
         expected = ReferenceSession(sample.graph_def, host).run(sample.fetches, sample.feeds)
@@ -155,7 +157,7 @@ class ExecutorTests(SeededSuite):
             assert session.run(twice) == 10.0
 
     @clauses("E6")
-    def test_a_deep_graph(self, host: Host, config: Any) -> None:
+    def test_a_deep_graph_runs_without_recursion(self, host: Host, config: Any) -> None:
         """A graph of 2500 nodes runs; the executor must not recurse."""
         sample = random_graph(3, host.ops, nodes=2500)
         expected = ReferenceSession(sample.graph_def, host).run(sample.fetches, sample.feeds)
@@ -191,7 +193,7 @@ class ExecutorTests(SeededSuite):
     # ------------------------------------------------------------------------- control flow
 
     @clauses("E7", "E4")
-    def test_random_programs(self, seed: int, host: Host, config: Any) -> None:
+    def test_random_programs_match_plain_python(self, seed: int, host: Host, config: Any) -> None:
         """Nested loops, conditionals and effects compute the same as plain Python."""
         self._needs_control_flow()
         program = random_program(seed, depth=3)
@@ -204,7 +206,9 @@ class ExecutorTests(SeededSuite):
                 assert result == program.expected(x), program.name
 
     @clauses("E7")
-    def test_dead_tokens(self, host: Host, config: Any, probe_ops: ProbeOps) -> None:
+    def test_dead_tokens_reach_nodes_at_any_distance(
+        self, host: Host, config: Any, probe_ops: ProbeOps
+    ) -> None:
         """No node that depends on a branch that is not taken runs, at any distance."""
         self._needs_control_flow()
         graph = Graph(ops=host.ops)

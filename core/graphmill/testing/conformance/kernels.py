@@ -78,7 +78,7 @@ class KernelTests:
         return DeviceRunner(host, device, config, skips=self.elsewhere)
 
     @clauses("E6", "E11", "S12")
-    def test_op(self, case: Case, runner: Runner, graphmill_device: str) -> None:
+    def test_op_matches_tensorflow(self, case: Case, runner: Runner, graphmill_device: str) -> None:
         """Compare the result of a case with TensorFlow's."""
         reason = self.exclude.get(case.id) or self.exclude.get(case.op)
         if reason:

@@ -37,7 +37,7 @@ def test_frames_do_not_depend_on_how_the_stream_is_divided(sent, sizes):
 
 
 @given(st.lists(FRAMES, max_size=8))
-def test_a_whole_stream_at_once(sent):
+def test_a_whole_stream_is_read_at_once(sent):
     assert FrameReader().feed(b"".join(frames.frame(*one) for one in sent)) == sent
 
 
@@ -51,7 +51,7 @@ def test_any_bytes_are_frames_or_refused(data):
 
 
 @given(st.binary(min_size=1, max_size=255), st.binary(max_size=50))
-def test_requests(path, data):
+def test_requests_round_trip(path, data):
     (received,) = FrameReader().feed(frames.request(7, path, data))
     assert (received.kind, received.call_id) == (frames.REQUEST, 7)
     assert frames.read_request(received.content) == (path, data)

@@ -106,14 +106,14 @@ def call(client: LocalClient, path: str, data: bytes = b"") -> Any:
     return begin(client, path, data)[0].get(timeout=TIMEOUT)
 
 
-def test_responses(served):
+def test_calls_return_responses_of_any_size(served):
     client = served.client()
     for data in (b"", b"x", os.urandom(5 << 20)):
         assert call(client, ECHO, data) == (data, None)
     assert served.counters.by_path[ECHO].codes == {0: 3}
 
 
-def test_failures(served):
+def test_failures_keep_class_text_and_derivation(served):
     client = served.client()
     _, failure = call(client, FAIL)
     assert (failure.number, failure.is_derived) == (errors.NOT_FOUND, False)

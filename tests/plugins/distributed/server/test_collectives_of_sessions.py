@@ -134,7 +134,7 @@ def test_two_devices_of_each_session_are_members() -> None:
                 assert [value.tolist() for value in future.result(30)] == [[2, 2]] * 2
 
 
-def test_groups_across_the_sessions_of_devices() -> None:
+def test_groups_reduce_across_sessions_with_several_devices() -> None:
     """Each session has members of two groups, as many devices as each group has members."""
 
     def build(number: int, x: Any) -> Any:

@@ -99,6 +99,6 @@ def test_files_that_are_missing_are_reported(files: Any, is_server: bool, what: 
         credentials_of(config_with(files), is_server=is_server)
 
 
-def test_no_tls_without_files() -> None:
+def test_tls_is_off_without_files() -> None:
     assert credentials_of(graphmill.ConfigProto()) is None
     assert credentials_of(None) is None

@@ -181,7 +181,7 @@ def test_output_in_a_branch_is_refused() -> None:
 
 
 @pytest.mark.parametrize("seed", [7, 11, 15, 21])
-def test_random_control_flow(seed: int, graphmill_host: Any) -> None:
+def test_random_control_flow_is_exported(seed: int, graphmill_host: Any) -> None:
     made = structured_graph(seed, graphmill_host.ops)
     expected = {
         name: value

@@ -35,7 +35,7 @@ def check_program(program: Any, functionalizing: Any) -> None:
 
 @_SETTINGS
 @given(programs(depth=3))
-def test_programs(functionalizing: Any, program: Any) -> None:
+def test_programs_match_the_executor(functionalizing: Any, program: Any) -> None:
     check_program(program, functionalizing)
 
 
@@ -63,7 +63,7 @@ def check_structured(graph: Any, functionalizing: Any) -> None:
 
 @_SETTINGS
 @given(structured_graphs(_OPS))
-def test_graphs_with_dead_values(functionalizing: Any, graph: Any) -> None:
+def test_graphs_with_dead_values_match_the_executor(functionalizing: Any, graph: Any) -> None:
     check_structured(graph, functionalizing)
 
 

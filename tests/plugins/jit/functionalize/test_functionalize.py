@@ -56,7 +56,7 @@ def test_a_conditional_becomes_one_node(functionalizing) -> None:
     assert functionalizing.records[0].functional_nodes == ("cond/StatelessIf",)
 
 
-def test_loops_in_conditionals_in_loops(functionalizing) -> None:
+def test_loops_in_conditionals_in_loops_are_functionalized(functionalizing) -> None:
     graph = graphmill.Graph()
     with graph.as_default():
         x = graph.placeholder("int32", (), "x")

@@ -29,7 +29,7 @@ def load(name: str) -> tuple[bytes, dict[str, Any], list[str], list[Any]]:
 
 
 @pytest.mark.parametrize("name", _NAMES)
-def test_interpreted(functionalizing: Any, name: str) -> None:
+def test_functionalized_gradients_equal_tensorflows(functionalizing: Any, name: str) -> None:
     graph, feeds, fetches, references = load(name)
     results = functionalizing.run(graph, fetches, feeds)
     for result, expected in zip(results, references, strict=True):
@@ -49,7 +49,7 @@ def traced(name: str) -> tuple[list[Any], list[Any]]:
 
 
 @pytest.mark.parametrize("name", _NAMES)
-def test_traced(name: str) -> None:
+def test_traced_gradients_equal_tensorflows(name: str) -> None:
     """Traced graphs with gradients of nested loops equal TensorFlow's results."""
     for result, expected in zip(*traced(name), strict=True):
         np.testing.assert_allclose(result, expected, 1e-4, 1e-5)

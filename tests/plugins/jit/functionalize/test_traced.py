@@ -14,7 +14,7 @@ from graphmill_plugins.jit.functionalize import functionalize
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_graphs_of_loops_and_conditionals(seed: int) -> None:
+def test_traced_loops_and_conditionals_match_the_interpreter(seed: int) -> None:
     host = graphmill.default_host()
     graph = structured_graph(seed, host.ops, depth=2)
     for fetch in graph.fetches[:1]:

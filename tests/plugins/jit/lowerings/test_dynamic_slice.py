@@ -41,20 +41,20 @@ def run(nodes: tuple[str, ...], n: int, **more: Any) -> tuple[Any, list[str], in
 
 
 @pytest.mark.parametrize("place", [0, 2, -1])
-def test_a_point(place: int) -> None:
+def test_a_row_at_a_traced_index_is_compiled(place: int) -> None:
     result, tiers, compiles = run((*ROW, "y = StridedSlice(x, b, e, s, shrink_axis_mask=1)"), place)
     np.testing.assert_array_equal(result, X[place])
     assert (tiers, compiles) == ([COMPILED], 1)
 
 
-def test_a_column() -> None:
+def test_a_column_at_a_traced_index_is_compiled() -> None:
     nodes = (*COLUMN, f"y = StridedSlice(x, b, e, ones, {COLUMN_MASKS})")
     result, tiers, _ = run(nodes, 4)
     np.testing.assert_array_equal(result, X[:, 4])
     assert tiers == [COMPILED]
 
 
-def test_range_of_static_length() -> None:
+def test_a_range_of_static_length_is_compiled() -> None:
     nodes = (
         *("b = Pack([i, one])", "t = AddV2(two, i)", "u = AddV2(two, two)", "e = Pack([t, u])"),
         "y = StridedSlice(x, b, e, ones)",
@@ -76,14 +76,14 @@ def test_computed_range_length_is_specialized() -> None:
     assert tiers == [COMPILED]
 
 
-def test_a_slice() -> None:
+def test_a_slice_with_a_traced_start_is_compiled() -> None:
     nodes = ("b = Pack([i, one])", "l = Const(dtype=int32, value='int32[2]: [2, -1]')")
     result, tiers, compiles = run((*nodes, "y = Slice(x, b, l)"), 1)
     np.testing.assert_array_equal(result, X[1:3, 1:])
     assert (tiers, compiles) == ([COMPILED], 1)
 
 
-def test_the_gradient_of_a_slice() -> None:
+def test_the_gradient_of_a_slice_is_compiled() -> None:
     nodes = (*COLUMN, f"y = StridedSliceGrad(shape, b, e, ones, dy, {COLUMN_MASKS})")
     result, tiers, _ = run(nodes, 3, dy=np.ones(4, np.float32))
     np.testing.assert_array_equal(result, np.where(np.arange(6) == 3, 1, 0) * np.ones((4, 1)))

@@ -126,7 +126,7 @@ def test_loop_with_two_waiting_nodes_is_not_rewritten() -> None:
         assert not code_of(session)
 
 
-def test_a_loop_over_strings() -> None:
+def test_a_loop_over_strings_becomes_code() -> None:
     with graphmill.Graph().as_default() as graph:
         start = ops.array.placeholder(dtype="string", shape=[], name="start")
 

@@ -83,7 +83,7 @@ def test_a_function_is_named_by_its_entry_point(functions) -> None:
     assert run(functions.double, [np.int64(4)], "int64") == 8
 
 
-def test_several_results_and_strings() -> None:
+def test_functions_may_return_several_results_and_strings() -> None:
     total, texts = run("mine.several", [np.float32(1), np.float32(2)], ["float32", "string"])
     assert total == 3.0
     assert texts.tolist() == [b"a\0", "ä".encode()]

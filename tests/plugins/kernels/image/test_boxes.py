@@ -32,7 +32,7 @@ def test_boxes_that_classes_share(most, overlap):
 
 
 @pytest.mark.parametrize("score", [-math.inf, 0.2])
-def test_fading_scores(score):
+def test_soft_suppression_lowers_scores_of_overlapping_boxes(score):
     own, scores = boxes(300), np.random.default_rng(2).random(300).astype(np.float32)
     selected, new_scores = suppress(iou_of(own), scores, Limits(100, 0.5, score, sigma=0.3))
     left, similarity = dict(enumerate(scores.tolist())), iou_of(own)

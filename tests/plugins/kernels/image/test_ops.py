@@ -67,7 +67,7 @@ def test_invalid_images_are_refused(call: Callable[..., Any], content: bytes) ->
         call("DecodeImage", string_scalar(content))
 
 
-def test_a_truncated_image(call: Callable[..., Any]) -> None:
+def test_a_truncated_image_is_refused(call: Callable[..., Any]) -> None:
     encoded = file_of(RNG.integers(0, 256, (30, 30, 3)).astype(np.uint8), "PNG").item()
     with pytest.raises(errors.InvalidArgumentError, match="Invalid image data"):
         call("DecodePng", string_scalar(encoded[: len(encoded) // 2]))

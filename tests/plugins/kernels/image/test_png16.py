@@ -53,7 +53,7 @@ def decoded(contents):
 
 
 @given(st.lists(st.integers(0, 4), min_size=5, max_size=5))
-def test_rows_of_all_filters(kinds) -> None:
+def test_rows_of_all_filters_are_decoded(kinds) -> None:
     contents = png_of(filtered(PIXELS, kinds), 6, 5)
     np.testing.assert_array_equal(decoded(contents), PIXELS)
 

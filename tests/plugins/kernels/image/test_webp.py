@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def test_frames_of_an_opaque_animation(call: Callable[..., Any]) -> None:
+def test_frames_of_an_opaque_animation_are_decoded(call: Callable[..., Any]) -> None:
     pixels = np.random.default_rng(3).integers(0, 256, (3, 4, 5, 3), np.uint8)
     first, *others = [image.fromarray(frame) for frame in pixels]
     file = io.BytesIO()

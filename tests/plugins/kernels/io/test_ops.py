@@ -121,7 +121,7 @@ def test_restore_v2_reads_v1_files(run: Callable[..., Any]) -> None:
     assert vector.tolist() == [99, 100]
 
 
-def test_files(run: Callable[..., Any], tmp_path: Path) -> None:
+def test_files_are_written_read_and_found(run: Callable[..., Any], tmp_path: Path) -> None:
     path = str(tmp_path / "new" / "dir" / "f")
     run("WriteFile", path, np.array(b"\0content\xff", object))
     assert run("ReadFile", path) == b"\0content\xff"
@@ -180,7 +180,7 @@ def test_restore_errors(
         run("RestoreV2", prefix, strings(*names), strings(*slices), dtypes=types)
 
 
-def test_missing_checkpoint(run: Callable[..., Any], tmp_path: Path) -> None:
+def test_a_missing_checkpoint_is_not_found(run: Callable[..., Any], tmp_path: Path) -> None:
     with refused(errors.NotFoundError, r"none\.index is missing"):
         run("RestoreV2", str(tmp_path / "none"), strings("a"), strings(""), dtypes=["float32"])
     with refused(errors.NotFoundError, "Failed to find any matching files"):
@@ -198,7 +198,7 @@ def test_folder_read_as_file(run: Callable[..., Any], tmp_path: Path) -> None:
         run("ReadFile", str(tmp_path))
 
 
-def test_missing_shard(run: Callable[..., Any], tmp_path: Path) -> None:
+def test_a_missing_shard_is_not_found(run: Callable[..., Any], tmp_path: Path) -> None:
     prefix = str(tmp_path / "x")
     checkpoint.save_checkpoint(prefix, {"a": A, "b": B}, num_shards=2)
     Path(prefix + ".data-00001-of-00002").unlink()
@@ -206,7 +206,7 @@ def test_missing_shard(run: Callable[..., Any], tmp_path: Path) -> None:
         run("RestoreV2", prefix, strings("a", "b"), strings("", ""), dtypes=["float32", "int64"])
 
 
-def test_checksum(run: Callable[..., Any], tmp_path: Path) -> None:
+def test_a_wrong_checksum_is_data_loss(run: Callable[..., Any], tmp_path: Path) -> None:
     prefix = str(tmp_path / "x")
     checkpoint.save_checkpoint(prefix, {"a": A})
     Path(prefix + ".data-00000-of-00001").write_bytes(bytes(A.nbytes))

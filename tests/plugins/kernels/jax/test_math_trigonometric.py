@@ -41,7 +41,7 @@ def test_the_error_is_a_few_units_in_the_last_place(op, scale, special):
 
 @pytest.mark.parametrize("op", sorted(EXACT))
 @pytest.mark.parametrize("size", [0, 3, 255, 256])
-def test_arrays_of_all_sizes(op, size):
+def test_arrays_of_all_sizes_are_exact(op, size):
     x = np.linspace(-9, 9, size, dtype=np.float32)
     np.testing.assert_allclose(computed(op, x), EXACT[op](x), rtol=1e-5, atol=1e-6)
 

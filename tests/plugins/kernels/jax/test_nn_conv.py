@@ -24,7 +24,7 @@ PLACES = [
 
 @pytest.mark.parametrize("axes", PLACES, ids=range(len(PLACES)))
 @pytest.mark.parametrize("name", ["over_blocks", "gathered"])
-def test_few_channels(axes, name):
+def test_convolutions_of_few_channels_equal_xlas(axes, name):
     x = RNG.standard_normal((2, *(axis.size for axis in axes), 3)).astype(np.float32)
     kernel = RNG.standard_normal((*(axis.kernel for axis in axes), 3, 4)).astype(np.float32)
     got = getattr(nn_conv, name)(x, kernel, axes)
@@ -34,7 +34,7 @@ def test_few_channels(axes, name):
 
 @pytest.mark.parametrize("axes", PLACES, ids=range(len(PLACES)))
 @pytest.mark.parametrize(("groups", "per_group"), [(2, 3), (4, 1)])
-def test_groups(axes, groups, per_group):
+def test_convolutions_group_by_group_equal_xlas(axes, groups, per_group):
     channels = groups * per_group
     x = RNG.standard_normal((2, *(axis.size for axis in axes), channels)).astype(np.float32)
     shape = (*(axis.kernel for axis in axes), per_group, 3 * groups)
@@ -62,7 +62,7 @@ def test_few_groups_of_several_channels_are_separate(channels, groups, are_separ
 
 
 @pytest.mark.parametrize("axes", PLACES, ids=range(len(PLACES)))
-def test_one_channel(axes):
+def test_convolutions_of_one_channel_equal_xlas(axes):
     x = RNG.standard_normal((2, *(axis.size for axis in axes), 1)).astype(np.float32)
     kernel = RNG.standard_normal((*(axis.kernel for axis in axes), 1, 4)).astype(np.float32)
     got = nn_conv.shifted_products(x, kernel, axes)
@@ -80,7 +80,7 @@ VOLUMES = [
 
 
 @pytest.mark.parametrize("axes", VOLUMES, ids=range(len(VOLUMES)))
-def test_volumes(axes):
+def test_convolutions_of_volumes_equal_xlas(axes):
     x = RNG.standard_normal((2, *(axis.size for axis in axes), 6)).astype(np.float32)
     kernel = RNG.standard_normal((*(axis.kernel for axis in axes), 6, 4)).astype(np.float32)
     got = nn_conv.over_slices(x, kernel, axes)

@@ -45,7 +45,7 @@ def test_operands_of_other_shapes_get_their_own_plans():
         np.testing.assert_array_equal(multiply([np.ones((1, size)), np.ones((size, 1))]), [[size]])
 
 
-def test_transposed_operands():
+def test_transposed_operands_are_multiplied():
     x, y = np.arange(6.0).reshape(3, 2).T, np.arange(6.0).reshape(2, 3).T
     np.testing.assert_array_equal(einsum(np, "ab,bc->ac", 2, F64)([x, y]), x @ y)
 

@@ -56,14 +56,14 @@ def test_lines_number_themselves(bind_kernel: Bind, ctx: Any, path: Path) -> Non
     assert fill(bind_kernel, ctx, path, "the\ncat\n") == {b"the": 0, b"cat": 1}
 
 
-def test_columns(bind_kernel: Bind, ctx: Any, path: Path) -> None:
+def test_keys_and_values_are_read_from_columns(bind_kernel: Bind, ctx: Any, path: Path) -> None:
     text = "7\tseven\n8\teight"
     kinds = (dtypes.int64, dtypes.string)
     got = fill(bind_kernel, ctx, path, text, *kinds, key_index=0, value_index=1)
     assert got == {7: b"seven", 8: b"eight"}
 
 
-def test_a_part_of_the_file(bind_kernel: Bind, ctx: Any, path: Path) -> None:
+def test_only_a_part_of_the_file_is_read(bind_kernel: Bind, ctx: Any, path: Path) -> None:
     got = fill(bind_kernel, ctx, path, "# head\na\nb\nc\n", vocab_size=2, offset=1)
     assert got == {b"a": 0, b"b": 1}
 
@@ -78,14 +78,14 @@ def test_a_part_of_the_file(bind_kernel: Bind, ctx: Any, path: Path) -> None:
         ("a\n", {"delimiter": "ab"}, "only 1 char"),
     ],
 )
-def test_bad_files(
+def test_bad_files_are_refused(
     bind_kernel: Bind, ctx: Any, path: Path, text: str, attrs: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(errors.InvalidArgumentError, match=message):
         fill(bind_kernel, ctx, path, text, **attrs)
 
 
-def test_missing_file(bind_kernel: Bind, ctx: Any, tmp_path: Path) -> None:
+def test_a_missing_file_is_not_found(bind_kernel: Bind, ctx: Any, tmp_path: Path) -> None:
     table = InitializableTable(dtypes.string, dtypes.int64, "words")
     name = string_scalar(str(tmp_path / "nope").encode())
     compute = bind_kernel(

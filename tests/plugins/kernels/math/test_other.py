@@ -76,7 +76,7 @@ def test_only_rows_of_whole_bytes_can_be_packed(call):
 
 
 @pytest.mark.parametrize(("a", "x"), [(0.5, 0.3), (2.0, 5.0), (20.0, 15.0), (3.0, 30.0)])
-def test_the_derivative_of_igamma_by_its_parameter(call, a, x):
+def test_the_derivative_of_igamma_matches_finite_differences(call, a, x):
     special = pytest.importorskip("scipy.special")
     step = 1e-6
     expected = (special.gammainc(a + step, x) - special.gammainc(a - step, x)) / (2 * step)
@@ -101,6 +101,6 @@ def test_unequal_shapes_may_be_unequal(call):
 @pytest.mark.parametrize("op", ["Cumsum", "Cumprod"])
 @pytest.mark.parametrize("exclusive", [False, True])
 @pytest.mark.parametrize("reverse", [False, True])
-def test_cumulative_ops_along_an_empty_axis(call, op, exclusive, reverse):
+def test_cumulative_ops_accept_an_empty_axis(call, op, exclusive, reverse):
     x = np.zeros((2, 0), np.float32)
     assert call(op, x, np.int32(1), exclusive=exclusive, reverse=reverse).shape == (2, 0)

@@ -38,7 +38,7 @@ def test_a_mean_of_integers_is_truncated(call):
     ("op", "expected"),
     [("Max", -np.inf), ("Min", np.inf), ("Sum", 0), ("Prod", 1), ("Mean", np.nan)],
 )
-def test_a_reduction_of_nothing(call, op, expected):
+def test_a_reduction_of_nothing_returns_the_neutral_element(call, op, expected):
     np.testing.assert_equal(
         call(op, np.zeros((0, 2), np.float32), AXES), np.float32([expected] * 2)
     )
@@ -86,7 +86,7 @@ def test_nan_is_passed_over_on_jax_too(call_jax):
 
 @pytest.mark.parametrize("shape", [(90, 91), (7001,), (5, 30, 77), (2, 5000)])
 @pytest.mark.parametrize("keep_dims", [False, True])
-def test_products_of_many_floats(call, shape, keep_dims):
+def test_products_of_many_floats_are_accurate(call, shape, keep_dims):
     x = np.random.default_rng(1).uniform(0.99, 1.01, shape)
     for first in range(len(shape)):
         axes = tuple(range(first, len(shape)))

@@ -35,7 +35,7 @@ def test_maxima_of_empty_segments_hold_the_fill(ids):
     ("ids", "message"),
     [([0, 2, 1], "not increasing"), ([-1, 0, 1], ">= 0"), ([0, 1], "one id for each row")],
 )
-def test_bad_sorted_ids(call, ids, message):
+def test_invalid_ids_are_refused(call, ids, message):
     with pytest.raises(errors.InvalidArgumentError, match=message):
         call("SegmentSum", np.ones(3, np.float32), np.array(ids, np.int32))
 

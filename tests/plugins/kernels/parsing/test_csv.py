@@ -54,7 +54,7 @@ def test_a_number_may_stand_for_a_missing_one() -> None:
     assert columns(records("NA"), missing="NA") == expected(7.0)
 
 
-def test_selected_columns() -> None:
+def test_selected_columns_are_returned() -> None:
     found = columns(records(), selected=(0, 2))
     assert found == [column for i, column in enumerate(expected(2.5)) if i in (0, 2)]
 

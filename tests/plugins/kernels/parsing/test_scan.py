@@ -116,7 +116,7 @@ def texts(*values: bytes) -> bytes:
 
 @pytest.mark.parametrize("sizes", [(1, 1), (3, 2), (0, 0)])
 @pytest.mark.parametrize("limit", [127, 128])
-def test_numbers_of_a_batch_with_known_layouts(sizes, limit):
+def test_numbers_are_decoded_by_known_layouts(sizes, limit):
     """Examples of two lengths, with their keys in two orders; integers of one byte, or of two."""
     headers = Headers(tuple(TYPES))
     for first in (0, 5, 9):

@@ -35,7 +35,7 @@ def words(*values: int) -> int:
         ),
     ],
 )
-def test_the_vectors_of_the_authors(
+def test_philox_returns_the_vectors_of_its_authors(
     counter: tuple[int, ...], key: tuple[int, ...], expected: str
 ) -> None:
     """The generator returns the known-answer vectors of Random123 for Philox4x32-10."""
@@ -63,7 +63,7 @@ def test_logarithm_sine_and_cosine_are_nearly_exact() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
-def test_moments(bind_kernel: Bind, ctx: Any, dtype: str) -> None:
+def test_distributions_have_the_expected_moments(bind_kernel: Bind, ctx: Any, dtype: str) -> None:
     shape = np.array([20000], np.int32)
     draws = {
         op: bind_kernel(op, shape, dtype=dtype, seed=1, seed2=2).compute(ctx, shape)
@@ -138,7 +138,7 @@ def test_jax_draws_the_same(
     np.testing.assert_allclose(call_jax(op, (3, 5), seed, dtype=dtype), numpy_result, rtol=3e-7)
 
 
-def test_bad_arguments(call: Callable[..., Any]) -> None:
+def test_bad_arguments_are_refused(call: Callable[..., Any]) -> None:
     shape, seed = np.array([3], np.int32), np.array([1, 2])
     with pytest.raises(errors.InvalidArgumentError, match=r"seed must have shape \[2\]"):
         call("StatelessRandomUniform", shape, np.array([1]))

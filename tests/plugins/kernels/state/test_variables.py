@@ -193,7 +193,7 @@ def test_points_out_of_range_can_be_passed_over(bind_kernel: Bind, ctx: Any) -> 
     assert ref.read().tolist() == [[0, 1], [0, 0]]
 
 
-def test_gather_within_batches(bind_kernel: Bind, ctx: Any) -> None:
+def test_gather_reads_rows_within_batches(bind_kernel: Bind, ctx: Any) -> None:
     handle = resource(np.arange(12.0).reshape(2, 3, 2))
     rows = np.array([[2, 0], [1, 1]])
     got = bind_kernel("ResourceGather", handle, rows, dtype="float64", batch_dims=1).compute(

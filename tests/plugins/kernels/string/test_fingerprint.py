@@ -20,12 +20,12 @@ def test_batch_equals_single_calls(items: list[bytes]) -> None:
     assert fingerprints(items, fingerprint64).tolist() == [fingerprint64(item) for item in items]
 
 
-def test_every_length_up_to_the_longest() -> None:
+def test_every_short_length_has_its_fingerprint() -> None:
     items = [bytes(range(1, size + 1)) for size in range(100)]
     assert fingerprints(items, fingerprint64).tolist() == [fingerprint64(item) for item in items]
 
 
-def test_long_strings_of_many_sizes() -> None:
+def test_long_strings_have_their_fingerprints() -> None:
     sizes = [0, 63, 64, 65, 127, 128, 129, 191, 192, 193, 500, 1023, 1024, 1025, 3000]
     items = [bytes(index * size % 251 for index in range(size)) for size in sizes]
     assert fingerprints(items, fingerprint64).tolist() == [fingerprint64(item) for item in items]

@@ -16,14 +16,14 @@ def test_batch_equals_single_calls(items: list[bytes]) -> None:
     ]
 
 
-def test_long_strings_and_empty_ones() -> None:
+def test_long_and_empty_strings_have_their_hashes() -> None:
     items = [b"", b"a" * 255, b"b" * 256, b"c" * 257, b"d" * 1000]
     assert murmur_hashes(items, 7, lambda item: hash64(item, 7)).tolist() == [
         hash64(item, 7) for item in items
     ]
 
 
-def test_few_long_strings_among_many_short_ones() -> None:
+def test_few_long_strings_among_short_ones_have_their_hashes() -> None:
     items = [bytes([65 + index % 26]) * (8 + index % 9) for index in range(100)]
     items[3] = items[97] = b"x" * 250
     assert murmur_hashes(items, 7, lambda item: hash64(item, 7)).tolist() == [

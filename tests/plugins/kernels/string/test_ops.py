@@ -21,7 +21,7 @@ def strings(*items: str) -> Any:
     return string_array([item.encode() for item in items])
 
 
-def test_buckets_of_tensorflow_s_manual(call: Callable[..., Any]) -> None:
+def test_buckets_are_those_of_tensorflows_manual(call: Callable[..., Any]) -> None:
     got = call("StringToHashBucketFast", strings("Hello", "TensorFlow", "2.x"), num_buckets=3)
     assert got.tolist() == [0, 2, 2]
 
@@ -33,7 +33,7 @@ def test_every_length_has_its_hash() -> None:
     assert all(0 <= value < 1 << 64 for value in hashes)
 
 
-def test_sip_hash_of_its_authors() -> None:
+def test_sip_hash_returns_the_vector_of_its_authors() -> None:
     """SipHash returns the test vector of its paper: key 00..0f, message 00..0e."""
     low, high = (int.from_bytes(bytes(range(start, start + 8)), "little") for start in (0, 8))
     for count in (1, 9):  # one by one, and all at once

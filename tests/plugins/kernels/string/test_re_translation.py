@@ -38,7 +38,7 @@ from graphmill_plugins.kernels.string._re_translation import bound_of, compile_r
         ("(?P<n>a)(?:b)", "ab", "ab"),
     ],
 )
-def test_patterns(pattern: str, text: str, found: str | None) -> None:
+def test_translated_patterns_match_as_in_re2(pattern: str, text: str, found: str | None) -> None:
     match = compile_re2(pattern).search(text)
     assert (match[0] if match else None) == found
 

@@ -62,7 +62,7 @@ def replace(
         ("\u00e9a", "", "-", "-\u00e9-a-"),
     ],
 )
-def test_replacements(
+def test_replacements_follow_re2(
     bind_kernel: Callable[..., Any],
     text: str,
     pattern: str,

@@ -42,7 +42,7 @@ def test_other_patterns_are_not_simple(pattern: bytes) -> None:
     assert simple_matcher(pattern, compile_pattern(pattern)) is None
 
 
-def test_texts_of_both_kinds_in_one_tensor() -> None:
+def test_a_tensor_may_mix_simple_and_other_texts() -> None:
     texts = np.array([["ab", "é ab"], ["ab\n", "b"]], object)
     texts = np.vectorize(str.encode, otypes=[object])(texts)
     found = regex_full_match(texts, np.array(b".*ab", object))

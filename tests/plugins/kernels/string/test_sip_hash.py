@@ -52,7 +52,7 @@ def rotated(value: int, bits: int) -> int:
 
 @pytest.mark.parametrize("lanes", [0, 3, 1000])
 @given(items=st.lists(st.binary(max_size=70), max_size=12))
-def test_strings_of_any_sizes(lanes: int, items: list[bytes]) -> None:
+def test_strings_of_any_sizes_have_their_hashes(lanes: int, items: list[bytes]) -> None:
     """Strings of any sizes have equal hashes by arrays, by integers, and by both."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_sip_hash, "_MAX_LANES", lanes)
@@ -70,6 +70,6 @@ def test_words_are_gathered_table_by_table(monkeypatch: pytest.MonkeyPatch) -> N
         assert sip_hashes(items, *KEY).tolist() == expected
 
 
-def test_a_long_string_among_many_short_ones() -> None:
+def test_a_long_string_among_short_ones_has_its_hash() -> None:
     items = [b"short"] * 300 + [b"long" * 2000]
     assert sip_hashes(items, *KEY).tolist() == [reference(item) for item in items]

@@ -21,7 +21,7 @@ TEXTS = st.lists(st.text("ab _-", max_size=6).map(str.encode), min_size=1, max_s
 
 @pytest.mark.parametrize("delimiters", [b" ", b" _-"])
 @given(items=TEXTS)
-def test_without_empty_pieces(delimiters, items):
+def test_splitting_omits_empty_pieces(delimiters, items):
     pattern = re.compile(b"[" + re.escape(delimiters) + b"]")
     rows = [list(filter(None, pattern.split(item))) for item in items]
     for actual, expected in zip(
@@ -31,7 +31,7 @@ def test_without_empty_pieces(delimiters, items):
 
 
 @given(items=TEXTS)
-def test_at_a_byte(items):
+def test_splitting_at_a_byte_keeps_empty_pieces(items):
     rows = [item.split(b"_") for item in items]
     for actual, expected in zip(_split_at_byte(items, b"_"), _sparse(rows), strict=True):
         np.testing.assert_array_equal(actual, expected)

@@ -41,7 +41,7 @@ def skipgram(file: Path, steps: int, **attrs: float) -> list[Any]:
         return [session.run([f"y:{index}" for index in range(7)]) for _ in range(steps)]
 
 
-def test_examples_without_subsampling(text_file: Path) -> None:
+def test_examples_without_subsampling_are_tensorflows(text_file: Path) -> None:
     first, second = skipgram(text_file, 2, batch_size=7, window_size=3, min_count=2, subsample=0.0)
     assert first[0].tolist() == [b"UNK", b"ab", b"cd", b"efg", b"h"]
     assert first[1].tolist() == [0, 150, 100, 40, 10]
@@ -52,7 +52,7 @@ def test_examples_without_subsampling(text_file: Path) -> None:
     assert second[6].tolist() == [1, 1, 2, 4, 1, 2, 2]
 
 
-def test_examples_with_subsampling_and_rare_words(text_file: Path) -> None:
+def test_examples_with_subsampling_and_rare_words_are_tensorflows(text_file: Path) -> None:
     """With subsampling and rare words, counters and checksums equal TensorFlow's."""
     steps = skipgram(text_file, 3, batch_size=2000, window_size=2, min_count=50, subsample=0.01)
     assert steps[0][0].tolist() == [b"UNK", b"ab", b"cd"]

@@ -83,7 +83,7 @@ def test_tolerances_decide_the_exit_code(graphmill_cli: Cli, tmp_path: Path) -> 
     assert graphmill_cli(*arguments, "--atol", "0.01").code == 0
 
 
-def test_a_folder_of_reference_values(graphmill_cli: Cli, tmp_path: Path) -> None:
+def test_a_folder_of_reference_values_is_compared(graphmill_cli: Cli, tmp_path: Path) -> None:
     a, b = model(tmp_path, "a.pb", 2.0), model(tmp_path, "b.pb", 3.0)
     folder = tmp_path / "reference"
     assert graphmill_cli("run", a, "x=[0, 0.5]", "--outdir", str(folder)).code == 0

@@ -56,12 +56,16 @@ def test_ops_are_chosen_by_pattern_and_family(
     ]
 
 
-def test_only_ops_with_a_kernel(graphmill_cli: Callable[..., Any], host: Host) -> None:
+def test_kernels_lists_only_ops_with_a_kernel(
+    graphmill_cli: Callable[..., Any], host: Host
+) -> None:
     outcome = graphmill_cli("ops", "--kernels", "--json", host=host)
     assert [op["name"] for op in json.loads(outcome.out)["ops"]] == ["Relu"]
 
 
-def test_only_ops_without_a_kernel(graphmill_cli: Callable[..., Any], host: Host) -> None:
+def test_no_kernels_lists_only_ops_without_a_kernel(
+    graphmill_cli: Callable[..., Any], host: Host
+) -> None:
     outcome = graphmill_cli("ops", "Relu*", "--no-kernels", host=host)
     assert "Relu6" in outcome.out
     assert "Relu \n" not in outcome.out
@@ -90,7 +94,7 @@ def test_unknown_op_gets_our_name_of_tensorflows_function(
     assert "tf.reduce_mean is graphmill.functions.reduce_mean here" in outcome.err
 
 
-def test_one_op_with_its_kernel(graphmill_cli: Callable[..., Any], host: Host) -> None:
+def test_one_op_is_described_with_its_kernel(graphmill_cli: Callable[..., Any], host: Host) -> None:
     outcome = graphmill_cli("ops", "Relu", host=host)
     assert outcome.out.startswith("Relu (nn)\n\nReturn max(features, 0).\n")
     assert "T: float32" in outcome.out
@@ -193,7 +197,7 @@ def test_a_kernel_of_many_ops_describes_none(graphmill_cli: Callable[..., Any]) 
     assert data["summary"] == ""
 
 
-def test_an_op_without_a_kernel(graphmill_cli: Callable[..., Any], host: Host) -> None:
+def test_an_op_without_a_kernel_says_so(graphmill_cli: Callable[..., Any], host: Host) -> None:
     assert "no kernel here" in graphmill_cli("ops", "Conv2D", host=host).out
 
 

@@ -189,7 +189,9 @@ def test_inputs_of_saved_model_cli_are_accepted(
     assert json.loads(outcome.out)["outputs"]["classes"]["shape"] == [3]
 
 
-def test_fetch_inside_a_saved_model(graphmill_cli: Cli, digits: Path, seven: str) -> None:
+def test_inner_tensors_of_a_saved_model_are_fetched(
+    graphmill_cli: Cli, digits: Path, seven: str
+) -> None:
     model = str(digits / "saved_model_tf1")
     outcome = graphmill_cli(
         "run", model, seven, "--fetch", "Relu:0", "--fetch", "classes", "--json"
@@ -223,7 +225,7 @@ def test_graphs_as_text_are_run(
     assert outcome.out == "classes:0: int64 [1]\n[7]\n"
 
 
-def test_meta_graph_without_a_checkpoint(
+def test_a_meta_graph_runs_without_a_checkpoint(
     graphmill_cli: Cli, frozen: str, seven: str, tmp_path: Path
 ) -> None:
     graph = proto.GraphDef.FromString(Path(frozen).read_bytes())
@@ -234,7 +236,7 @@ def test_meta_graph_without_a_checkpoint(
     assert outcome.out == "classes:0: int64 [1]\n[7]\n"
 
 
-def test_meta_graph_with_its_checkpoint(
+def test_a_meta_graph_restores_its_checkpoint(
     graphmill_cli: Cli, digits: Path, seven: str, tmp_path: Path
 ) -> None:
     folder = digits / "saved_model_tf1"
@@ -380,7 +382,9 @@ def test_outdir_that_is_a_file(graphmill_cli: Cli, frozen: str, seven: str, tmp_
     assert outcome.code == error_reporting.INVALID
 
 
-def test_a_model_of_another_kind(graphmill_cli: Cli, digits: Path, seven: str) -> None:
+def test_a_file_that_is_not_a_model_is_refused(
+    graphmill_cli: Cli, digits: Path, seven: str
+) -> None:
     assert_refused(graphmill_cli("run", str(digits / "seven.png"), seven), "not a model")
 
 

@@ -21,7 +21,7 @@ def folder(monkeypatch, tmp_path):
     return path
 
 
-def test_no_advice_without_a_folder(monkeypatch) -> None:
+def test_nothing_is_advised_without_a_folder(monkeypatch) -> None:
     monkeypatch.delenv("GRAPHMILL_JIT_CACHE_DIR")
     assert cache_sizes() == {"compilation cache": None}
     assert advice_on_cache() == []

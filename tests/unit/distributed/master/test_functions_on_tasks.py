@@ -116,7 +116,7 @@ def test_loop_runs_across_two_tasks(master: Master) -> None:
     assert run(session, ["w:0", "w:1"], {"p:0": 9, "x:0": 1.0}) == [9, 1]
 
 
-def test_a_loop_in_a_branch_in_a_function(master: Master) -> None:
+def test_a_loop_in_a_branch_in_a_function_runs_on_tasks(master: Master) -> None:
     looped = function_def(
         "looped", {"x": "float32"}, {"r": ("float32", "w:output:1")},
         const_def("zero", np.int32(0)), loop("w", "zero:output:0", "x"),

@@ -71,7 +71,9 @@ def encode(message: Any, encoding: Encoding) -> bytes:
 
 @pytest.mark.parametrize("encoding", Encoding)
 @pytest.mark.parametrize("kind", Kind)
-def test_every_kind_in_every_encoding(kind: Kind, encoding: Encoding, tmp_path: Path) -> None:
+def test_every_kind_is_read_in_every_encoding(
+    kind: Kind, encoding: Encoding, tmp_path: Path
+) -> None:
     path = tmp_path / "model.any"  # the suffix says nothing
     path.write_bytes(encode(MESSAGES[kind], encoding))
     model = open_model(path)
@@ -134,7 +136,7 @@ def test_closing_releases_the_file(tmp_path: Path) -> None:
         np.asarray(loaded.tensors["", "w", "value"])
 
 
-def test_a_file_of_more_than_2_gb(tmp_path: Path) -> None:
+def test_a_file_of_more_than_2_gb_is_read(tmp_path: Path) -> None:
     # A sparse file: the first constant is a hole of 2.4 GB. Protobuf alone cannot parse it.
     count = 600_000_000
     dim = b"\x08" + write_varint(count)
@@ -173,7 +175,7 @@ def test_tag_sets_and_meta_graphs(tmp_path: Path) -> None:
         model.graph()
 
 
-def test_saved_model_as_text_in_a_folder(tmp_path: Path) -> None:
+def test_a_folder_with_a_text_saved_model_is_opened(tmp_path: Path) -> None:
     path = tmp_path / "saved_model.pbtxt"
     path.write_text(text_format.MessageToString(make_saved_model(("serve",))))
     model = open_model(tmp_path)
@@ -242,12 +244,12 @@ def test_text_that_is_not_utf8(tmp_path: Path) -> None:
     assert "UTF-8" in error.message
 
 
-def test_saved_model_given_as_a_graph(tmp_path: Path) -> None:
+def test_a_saved_model_given_as_a_graph_is_refused(tmp_path: Path) -> None:
     error = refused(make_saved_model(("serve",)).SerializeToString(), tmp_path)
     assert "saved_model.load" in error.message
 
 
-def test_graph_given_as_a_saved_model() -> None:
+def test_a_graph_given_as_a_saved_model_is_refused() -> None:
     with pytest.raises(errors.InvalidArgumentError, match="is a GraphDef and has no meta graphs"):
         open_model(make_graph().SerializeToString()).tag_sets()
 
@@ -335,7 +337,7 @@ def test_arbitrary_bytes_are_typed_errors(content: bytes) -> None:
         open_model(content).graph()
 
 
-def test_json_keys_in_either_spelling() -> None:
+def test_json_keys_are_read_in_either_spelling() -> None:
     data = json.loads(json_format.MessageToJson(MESSAGES[Kind.SAVED_MODEL]))
     assert "metaGraphs" in data
     snake = json_format.MessageToJson(MESSAGES[Kind.SAVED_MODEL], preserving_proto_field_name=True)

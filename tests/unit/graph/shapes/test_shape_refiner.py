@@ -177,7 +177,7 @@ def test_a_message_gets_its_shape_function_from_the_host() -> None:
     assert graph.outputs_of(node)[0].shape == (8,)
 
 
-def test_shapes_of_factorizations(graph: Graph) -> None:
+def test_shapes_of_factorizations_are_inferred(graph: Graph) -> None:
     x = graph.placeholder("float32", [5, 4, None])
     assert [y.shape for y in ops.linalg.qr(x)] == [(5, 4, None), (5, None, None)]
     whole = ops.linalg.qr(x, full_matrices=True)
@@ -189,7 +189,7 @@ def test_shapes_of_factorizations(graph: Graph) -> None:
     assert ops.linalg.svd(graph.placeholder("float32"))[0].shape.rank is None
 
 
-def test_shapes_of_quantized_arithmetic(graph: Graph) -> None:
+def test_shapes_of_quantized_arithmetic_are_inferred(graph: Graph) -> None:
     rows, columns = (graph.placeholder("quint8", size) for size in ([3, 1], [1, 4]))
     scalar = graph.placeholder("float32", [])
     total = ops.quantized.quantized_add(rows, columns, *[scalar] * 4)

@@ -213,7 +213,7 @@ def test_e10_the_same_attrs_give_the_same_instance(runtime: Any) -> None:
     assert runtime.instantiate("stop") is runtime.instantiate("stop", {"_other": 1})
 
 
-def test_e10_missing_function(runtime: Any) -> None:
+def test_e10_a_missing_function_is_not_found(runtime: Any) -> None:
     with pytest.raises(errors.NotFoundError, match="no function 'sumto'; did you mean 'sum_to'"):
         runtime.instantiate("sumto")
 

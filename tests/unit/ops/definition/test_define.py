@@ -41,7 +41,7 @@ def scale_by(xp: Any, x: T, *, factor: float = 2.0) -> T:
     return x * factor  # type: ignore[operator, no-any-return]
 
 
-def test_inputs_attrs_outputs_and_texts() -> None:
+def test_a_signature_gives_inputs_attrs_outputs_and_texts() -> None:
     found = definition(scale_by)
     assert found == OpDef(
         "MyPackage>ScaleBy",

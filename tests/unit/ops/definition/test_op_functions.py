@@ -47,7 +47,7 @@ def test_tensors_become_inputs_of_a_node(graph: Graph) -> None:
     assert y.op.sources == [(x.op, 0), (x.op, 0)]
 
 
-def test_attrs_by_keyword_and_defaults(graph: Graph) -> None:
+def test_attrs_are_keywords_with_defaults(graph: Graph) -> None:
     x = graph.placeholder("float32", name="x")
     y = gm_ops.nn.conv2d(x, x, strides=[1, 2, 2, 1], padding="VALID")
     assert y.op.attrs["strides"] == (1, 2, 2, 1)

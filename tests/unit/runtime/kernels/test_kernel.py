@@ -36,7 +36,7 @@ def test_e11_kernel_function_may_serve_several_ops() -> None:
 
 
 @pytest.mark.parametrize("bar", ["host", "stateful", "async_", "dynamic_shape"])
-def test_e11_traceable_ops(bar: str) -> None:
+def test_e11_only_plain_kernels_are_traceable(bar: str) -> None:
     (plain,) = kernels_of(kernel("A")(lambda xp: None))
     (barred,) = kernels_of(kernel("A", **{bar: True})(lambda xp: None))
     assert plain.is_traceable

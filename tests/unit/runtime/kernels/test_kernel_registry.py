@@ -57,7 +57,7 @@ def test_e11_only_kernel_is_found_with_its_provenance(registry: KernelRegistry) 
         ({"device": ("CPU",)}, {}),
     ],
 )
-def test_e11_priority_then_backend_then_device_type(
+def test_e11_priority_decides_before_backend_and_device_type(
     registry: KernelRegistry, winner: Any, loser: Any
 ) -> None:
     registry.add(definition("loser", **loser))
@@ -103,7 +103,7 @@ def test_e11_why_no_kernel_fits(
     assert registry.try_find(NEG, attrs, "CPU", ("numpy",)) is None
 
 
-def test_e11_an_op_without_any_kernel(registry: KernelRegistry) -> None:
+def test_e11_an_op_without_any_kernel_is_not_found(registry: KernelRegistry) -> None:
     with pytest.raises(errors.NotFoundError, match=r"\(T=float32\)\. None is registered"):
         found(registry)
 

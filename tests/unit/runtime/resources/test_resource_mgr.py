@@ -97,7 +97,7 @@ def test_s10_racing_threads_get_one_resource(resources: ResourceMgr) -> None:
     assert len(set(map(id, found))) == 1
 
 
-def test_s10_deleting_and_clearing(resources: ResourceMgr) -> None:
+def test_s10_resources_are_deleted_and_cleared(resources: ResourceMgr) -> None:
     for container in ("", "a", "b"):
         resources.create(container, "t", Table())
     resources.delete("a", "t", Table)

@@ -49,7 +49,7 @@ def test_s7_results_have_the_structure_of_the_fetches(
     assert session.make_callable(fetches, ["a:0", "b:0"])(5.0, 3.0) == expected
 
 
-def test_s7_a_callable_without_feeds(session: Any) -> None:
+def test_s7_a_callable_without_feeds_reports_the_placeholder(session: Any) -> None:
     call = session.make_callable("neg:0")
     with pytest.raises(errors.InvalidArgumentError, match="must feed a value for placeholder"):
         call()
@@ -96,7 +96,7 @@ def test_s7_after_an_error_it_continues(session: Any, probe: Any) -> None:
     assert session.make_callable("neg:0", ["a:0"])(1.0) == -1
 
 
-def test_s7_options_and_metadata(session: Any) -> None:
+def test_s7_a_callable_accepts_options_and_metadata(session: Any) -> None:
     call = session.make_callable("neg:0", ["a:0"], options={"trace_level": "FULL_TRACE"})
     metadata = RunMetadata()
     assert call(1.0, run_metadata=metadata) == -1

@@ -107,7 +107,7 @@ def test_ops_that_touch_the_system_are_left_out():
         (numbers(1), CaseResult(error=NOT_APPLICABLE), "not applicable"),
     ],
 )
-def test_verdicts(theirs, ours, outcome):
+def test_results_are_classified(theirs, ours, outcome):
     assert classify(TEXT, theirs, lambda _: ours, "session")[0] == outcome
 
 

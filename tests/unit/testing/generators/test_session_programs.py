@@ -83,7 +83,9 @@ def queue(capacity: int, kept: int = 0) -> Queue:
         ([("close",), ("put", 1)], Outcome.MAY_FAIL),
     ],
 )
-def test_model_of_a_queue(events: list[tuple[object, ...]], last: Outcome) -> None:
+def test_the_model_of_a_queue_predicts_outcomes(
+    events: list[tuple[object, ...]], last: Outcome
+) -> None:
     model = queue(2).model()
     *before, found = [model.apply(event) for event in events]
     assert all(outcome is Outcome.OK for outcome in before)

@@ -76,7 +76,7 @@ def test_numpy_error_is_invalid_argument():
     assert run('[[AddV2]]\nin = ["float32[2]", "float32[3]"]', add).error == "InvalidArgument"
 
 
-def test_no_kernel_and_no_kernel_for_these_types():
+def test_a_missing_kernel_differs_from_unsupported_types():
     with pytest.raises(NoKernelError):
         run(NEG)
 

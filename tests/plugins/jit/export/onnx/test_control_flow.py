@@ -26,7 +26,7 @@ def op_types(model: Any) -> list[str]:
 
 @pytest.mark.parametrize("n", [0, 1, 5])
 @pytest.mark.parametrize("use_resource", [True, False])
-def test_loop_of_version_1(n: int, use_resource: bool) -> None:
+def test_a_loop_of_version_1_is_exported(n: int, use_resource: bool) -> None:
     with graphmill.Graph().as_default() as graph:
         x = graph.placeholder("float32", [None, 2], name="x")
         count = graph.placeholder("int32", [], name="n")
@@ -45,7 +45,7 @@ def test_loop_of_version_1(n: int, use_resource: bool) -> None:
 
 
 @pytest.mark.parametrize("value", [-1.0, 3.0])
-def test_conditional_of_version_1(value: float) -> None:
+def test_a_conditional_of_version_1_is_exported(value: float) -> None:
     with graphmill.Graph().as_default() as graph:
         x = graph.placeholder("float32", [], name="x")
         y = graphmill.cond(
@@ -58,7 +58,7 @@ def test_conditional_of_version_1(value: float) -> None:
 
 
 @pytest.mark.parametrize("number", [0, 1, 2, 9, -1])
-def test_branch_by_number(number: int) -> None:
+def test_indexed_branches_are_exported(number: int) -> None:
     with graphmill.Graph().as_default() as graph:
         x = graph.placeholder("float32", [None], name="x")
         n = graph.placeholder("int32", [], name="n")
@@ -68,7 +68,7 @@ def test_branch_by_number(number: int) -> None:
 
 
 @pytest.mark.parametrize("n", [0, 3])
-def test_nested_loops_with_a_conditional(n: int) -> None:
+def test_nested_loops_with_a_conditional_are_exported(n: int) -> None:
     with graphmill.Graph().as_default() as graph:
         count = graph.placeholder("int32", [], name="n")
         one, two = graph.constant(1), graph.constant(2)
@@ -92,7 +92,7 @@ def test_nested_loops_with_a_conditional(n: int) -> None:
 
 
 @pytest.mark.parametrize("steps", [1, 4])
-def test_recurrent_loop_with_tensor_arrays(steps: int) -> None:
+def test_a_recurrent_loop_with_tensor_arrays_is_exported(steps: int) -> None:
     """The loop of `dynamic_rnn`: read a step, write an output, for a batch of unknown size."""
     data = ops.tensor_array
     with graphmill.Graph().as_default() as graph:
@@ -210,7 +210,7 @@ def test_sizes_of_inputs_stay_unknown_or_are_fixed() -> None:
 
 
 @pytest.mark.parametrize("seed", [7, 11, 15, 21])
-def test_random_control_flow(seed: int, graphmill_host: Any) -> None:
+def test_random_control_flow_is_exported(seed: int, graphmill_host: Any) -> None:
     made = structured_graph(seed, graphmill_host.ops)
     expected = {
         name: value

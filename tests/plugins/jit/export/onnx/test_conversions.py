@@ -31,17 +31,17 @@ UNARY = [
 
 
 @pytest.mark.parametrize("name", UNARY)
-def test_functions_of_elements(name: str) -> None:
+def test_functions_of_elements_are_converted(name: str) -> None:
     check(lambda x: getattr(math, name)(x), X)
 
 
 @pytest.mark.parametrize("name", ["log", "log1p", "rsqrt", "sqrt"])
-def test_functions_of_positive_elements(name: str) -> None:
+def test_functions_of_positive_elements_are_converted(name: str) -> None:
     check(lambda x: getattr(math, name)(x), POSITIVE)
 
 
 @pytest.mark.parametrize("name", ["elu", "relu", "relu6", "selu", "softplus", "softsign"])
-def test_activations(name: str) -> None:
+def test_activations_are_converted(name: str) -> None:
     check(lambda x: getattr(nn, name)(x), X * 5)
 
 
@@ -179,7 +179,7 @@ def marked(name: str) -> Any:
 
 
 @pytest.mark.parametrize("name", [marked(name) for name in CASES])
-def test_op(name: str) -> None:
+def test_op_is_converted(name: str) -> None:
     function, values = CASES[name]
     check(function, *values)
 
@@ -188,7 +188,7 @@ def test_op(name: str) -> None:
 @pytest.mark.parametrize("padding", ["SAME", "VALID"])
 @pytest.mark.parametrize("strides", [1, 2])
 @pytest.mark.parametrize("is_static", [True, False])
-def test_convolutions_and_pools(padding: str, strides: int, is_static: bool) -> None:
+def test_convolutions_and_pools_are_converted(padding: str, strides: int, is_static: bool) -> None:
     kernel = RNG.normal(size=(3, 2, 4, 5)).astype(np.float32)
     depthwise = RNG.normal(size=(3, 3, 4, 2)).astype(np.float32)
     steps = [1, strides, strides, 1]
@@ -206,7 +206,7 @@ def test_convolutions_and_pools(padding: str, strides: int, is_static: bool) -> 
     check(all_of, IMAGE, shapes=[sizes], rtol=1e-4)
 
 
-def test_dilated_and_explicitly_padded_convolution() -> None:
+def test_dilated_and_explicitly_padded_convolutions_are_converted() -> None:
     kernel = RNG.normal(size=(3, 3, 2, 6)).astype(np.float32)
 
     def both(x: Any) -> list[Any]:
@@ -221,7 +221,7 @@ def test_dilated_and_explicitly_padded_convolution() -> None:
 
 
 @pytest.mark.parametrize("padding", ["SAME", "VALID"])
-def test_transposed_convolution(padding: str) -> None:
+def test_transposed_convolutions_are_converted(padding: str) -> None:
     kernel = RNG.normal(size=(3, 3, 2, 4)).astype(np.float32)
     sizes = np.int32([2, 14, 12, 2] if padding == "SAME" else [2, 15, 13, 2])
 
@@ -231,7 +231,7 @@ def test_transposed_convolution(padding: str) -> None:
     check(transposed, IMAGE, shapes=[[2, 7, 6, 4]], rtol=1e-4)
 
 
-def test_batch_normalization_of_inference() -> None:
+def test_batch_normalization_of_inference_is_converted() -> None:
     moments = [RNG.uniform(0.5, 2, size=4).astype(np.float32) for _ in range(4)]
 
     def normalized(x: Any) -> Any:
@@ -245,7 +245,7 @@ def test_batch_normalization_of_inference() -> None:
     "options", [{}, {"align_corners": True}, {"half_pixel_centers": True}], ids=str
 )
 @pytest.mark.parametrize("size", [[14, 12], [4, 3], [10, 9]], ids=str)
-def test_resize(name: str, options: Any, size: list[int]) -> None:
+def test_resizing_is_converted(name: str, options: Any, size: list[int]) -> None:
     check(lambda x: getattr(image, name)(x, np.int32(size), **options), IMAGE)
 
 

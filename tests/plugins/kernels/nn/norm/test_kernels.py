@@ -64,14 +64,16 @@ def test_a_strided_input_gives_the_same(call: Callable[..., Any]) -> None:
         np.testing.assert_array_equal(got, again)
 
 
-def test_vectors_of_the_wrong_length(call: Callable[..., Any]) -> None:
+def test_vectors_of_the_wrong_length_are_refused(call: Callable[..., Any]) -> None:
     x = np.zeros((2, 3, 4, 5), np.float32)
     with pytest.raises(errors.InvalidArgumentError, match="scale must have the same number"):
         call("FusedBatchNormV3", x, *vectors(4), is_training=False)
 
 
 @pytest.mark.parametrize("beta", [0.5, 0.75, 1.0, 0.6])
-def test_local_response_normalization(call: Callable[..., Any], beta: float) -> None:
+def test_local_response_normalization_divides_by_neighbours(
+    call: Callable[..., Any], beta: float
+) -> None:
     x = RNG.standard_normal((1, 1, 1, 6)).astype(np.float32)
     got = call("LRN", x, depth_radius=1, bias=2.0, alpha=0.5, beta=beta)
     for channel in range(6):
