@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from graphmill.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
+    from graphmill.data.composite import RaggedTensor, SparseTensor
     from graphmill.data.dataset import (
         AUTOTUNE,
         INFINITE_CARDINALITY,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
         make_initializable_iterator,
         make_one_shot_iterator,
     )
+    from graphmill.data.options import Options, ThreadingOptions
 
 __all__ = [
     "AUTOTUNE",
@@ -37,14 +39,19 @@ __all__ = [
     "DatasetSpec",
     "FixedLengthRecordDataset",
     "Iterator",
+    "Options",
+    "RaggedTensor",
+    "SparseTensor",
     "TFRecordDataset",
     "TensorSpec",
     "TextLineDataset",
+    "ThreadingOptions",
     "make_initializable_iterator",
     "make_one_shot_iterator",
 ]
 
 _HOMES = {
+    "graphmill.data.composite": ("RaggedTensor", "SparseTensor"),
     "graphmill.data.dataset": (
         "AUTOTUNE",
         "INFINITE_CARDINALITY",
@@ -58,6 +65,7 @@ _HOMES = {
         "make_initializable_iterator",
         "make_one_shot_iterator",
     ),
+    "graphmill.data.options": ("Options", "ThreadingOptions"),
 }
 
 __getattr__, __dir__ = lazy_exports(__name__, _HOMES)

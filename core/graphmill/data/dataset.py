@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from graphmill.data.dataset_value import DatasetValue
     from graphmill.data.iterator import Iterator as GraphIterator
+    from graphmill.data.options import Options
     from graphmill.graph.builder import Graph
     from graphmill.graph.tensor import Tensor
 
@@ -44,6 +45,8 @@ class Dataset(SourceMethods, StepMethods):
     Attributes:
         element_spec: the structure of an element, with a `TensorSpec` for each tensor.
         graph: the graph with the tensors that it depends on; None if it depends on values only.
+        inputs: the datasets that it reads.
+        own_options: the options that it adds to those of its inputs; None for none.
     """
 
     AUTOTUNE: Final = AUTOTUNE
@@ -54,6 +57,7 @@ class Dataset(SourceMethods, StepMethods):
         element_spec: Any,
         inputs: Sequence[Dataset] = (),
         components: Sequence[Any] = (),
+        options: Options | None = None,
     ) -> None:
         """Describe a dataset; programs call `from_tensor_slices` and similar methods.
 
@@ -63,11 +67,13 @@ class Dataset(SourceMethods, StepMethods):
             element_spec: the structure of an element.
             inputs: the datasets that it reads.
             components: the `Component`s that it uses.
+            options: the options that it adds to those of its inputs.
 
         Raises:
             InvalidArgumentError: inputs and components depend on several graphs.
         """
-        self._build, self._inputs = build, tuple(inputs)
+        self._build, self.inputs = build, tuple(inputs)
+        self.own_options = options
         self.element_spec = element_spec
         self.graph = common_graph([*inputs, *components])
         self._value: DatasetValue | None = None
@@ -484,7 +490,7 @@ class Dataset(SourceMethods, StepMethods):
                 "the dataset depends on tensors of another graph, or on elements of a loop over a "
                 "dataset; build it from values, or in the graph where it is used"
             )
-        inputs = [dataset.add_to(graph, recipe) for dataset in self._inputs]
+        inputs = [dataset.add_to(graph, recipe) for dataset in self.inputs]
         with graph.as_default():
             return self._build(graph, inputs)
 

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from graphmill.data.dataset import Dataset
+    from graphmill.data.options import Options
 
 
 class StepMethods:
@@ -78,6 +79,12 @@ class StepMethods:
                 "save: checkpoint_args is not supported; save parts of it one by one"
             )
         return saved.save(self, path, compression, shard_func)
+
+    def options(self: Any) -> Options:
+        """Return the hints of `with_options`, of this step and of those before it."""
+        from graphmill.data import options
+
+        return options.options_of(self)
 
     # Steps.
 
@@ -200,6 +207,88 @@ class StepMethods:
             no_padding=no_padding,
             drop_remainder=drop_remainder,
         ).named(name)
+
+    def ragged_batch(
+        self: Any,
+        batch_size: Any,
+        drop_remainder: Any = False,
+        row_splits_dtype: Any = "int64",
+        name: str | None = None,
+    ) -> Dataset:
+        """Batch elements of different shapes; tensors with unknown sizes become `RaggedTensor`s.
+
+        Args:
+            batch_size: the number of elements.
+            drop_remainder: whether to drop a last batch with fewer elements.
+            row_splits_dtype: the type of the row splits, int32 or int64.
+
+        Raises:
+            InvalidArgumentError: the batch size is not positive, or the type is another one.
+        """
+        from graphmill.data import composite
+
+        return composite.ragged_batches(self, batch_size, drop_remainder, row_splits_dtype).named(
+            name
+        )
+
+    def sparse_batch(
+        self: Any, batch_size: Any, row_shape: Any, name: str | None = None
+    ) -> Dataset:
+        """Batch elements of different shapes as a `SparseTensor`.
+
+        A step or loop fails with DataLossError for an element that is larger than `row_shape`.
+
+        Args:
+            batch_size: the number of elements.
+            row_shape: the shape of a row of the result; None for the largest size of the batch.
+
+        Raises:
+            InvalidArgumentError: elements are not one tensor, or have another rank.
+        """
+        from graphmill.data import composite
+
+        return composite.sparse_batches(self, batch_size, row_shape).named(name)
+
+    def with_options(self: Any, options: Options, name: str | None = None) -> Dataset:
+        """Add hints about how to compute the elements, which do not change them.
+
+        Args:
+            options: the `graphmill.data.Options`; those of earlier steps hold where it sets none.
+
+        Raises:
+            InvalidArgumentError: it is something else.
+        """
+        from graphmill.data import options as steps
+
+        return steps.with_options(self, options).named(name)
+
+    def rejection_resample(
+        self: Any,
+        class_func: Callable[..., Any],
+        target_dist: Any,
+        initial_dist: Any = None,
+        seed: int | None = None,
+        name: str | None = None,
+    ) -> Dataset:
+        """Reject and repeat elements, so that the classes get another distribution.
+
+        Args:
+            class_func: returns the class of an element, a scalar int32 from 0 on.
+            target_dist: the probability of each class in the result.
+            initial_dist: that in this dataset; by default it is estimated from the elements so far.
+            seed: the seed of the ops; see `graphmill.get_seed`. Equal seeds give TensorFlow's
+                choice.
+
+        Returns:
+            A dataset of pairs of class and element.
+
+        Raises:
+            InvalidArgumentError: the function cannot be traced, or a distribution is not a vector
+                of numbers.
+        """
+        from graphmill.data import resampling
+
+        return resampling.resampled(self, class_func, target_dist, initial_dist, seed).named(name)
 
     def rebatch(
         self: Any, batch_size: Any, drop_remainder: Any = False, name: str | None = None
