@@ -96,6 +96,26 @@ def pack(structure: Any, leaves: Iterable[Any]) -> Any:
     return structures.pack(structure, leaves)
 
 
+def spec_of_types(output_types: Any, output_shapes: Any = None) -> Any:
+    """Return the spec of a structure of types and one of shapes, in which a list is a shape.
+
+    Raises:
+        InvalidArgumentError: the numbers of types and shapes differ.
+    """
+    types = flatten(output_types)
+    shapes: list[Any] = [None] * len(types)
+    if output_shapes is not None:
+        shapes = []
+        convert_leaves(output_shapes, shapes.append, "output_shapes")
+    if len(shapes) != len(types):
+        raise InvalidValueError(
+            f"there are {len(types)} output_types and {len(shapes)} output_shapes; a shape is a "
+            "list, a tuple is a structure"
+        )
+    specs = [TensorSpec(shape, dtype) for shape, dtype in zip(shapes, types, strict=True)]
+    return pack(output_types, specs)
+
+
 def as_datasets(element_spec: Any, tensors: Iterable[Any]) -> Any:
     """Return the element of the tensors of its leaves: datasets for their variants."""
     from graphmill.data.dataset import Dataset

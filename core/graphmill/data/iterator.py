@@ -8,14 +8,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from graphmill.data.element_spec import (
-    TensorSpec,
     as_datasets,
     check_same_structure,
-    convert_leaves,
-    flatten,
     map_spec,
     output_attrs,
-    pack,
+    spec_of_types,
 )
 from graphmill.data.traced_function import trace_source
 from graphmill.errors import FailedPreconditionError, InvalidArgumentError
@@ -54,10 +51,7 @@ class Iterator:
             output_shapes: the structure of the shapes; by default all unknown.
             shared_name: the name under which sessions share it.
         """
-        types = flatten(output_types)
-        shapes = [None] * len(types) if output_shapes is None else _shapes_of(output_shapes)
-        specs = [TensorSpec(shape, dtype) for shape, dtype in zip(shapes, types, strict=True)]
-        element_spec = pack(output_types, specs)
+        element_spec = spec_of_types(output_types, output_shapes)
         handle = ops.iterator_v2(
             shared_name=shared_name or "", container="", **output_attrs(element_spec)
         )
@@ -143,10 +137,3 @@ def make_initializable_iterator(dataset: Dataset, shared_name: str | None = None
         handle = ops.iterator_v2(shared_name=shared_name or "", container="", **attrs)
         initializer = ops.make_iterator(dataset.add_to(graph), handle)
     return Iterator(handle, initializer, dataset.element_spec)
-
-
-def _shapes_of(output_shapes: Any) -> list[Any]:
-    """Return the shapes of a structure, in which a list is a shape."""
-    shapes: list[Any] = []
-    convert_leaves(output_shapes, shapes.append, "output_shapes")
-    return shapes

@@ -1,4 +1,4 @@
-"""Methods of `Dataset` that return datasets of numbers, and choose among several datasets."""
+"""Methods of `Dataset` that return datasets of numbers and generators, or choose among several."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from graphmill.errors import UnimplementedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from graphmill.data.dataset import Dataset
 
@@ -44,6 +44,39 @@ class SourceMethods:
         from graphmill.data import choice
 
         return choice.counter(start, step, dtype, name)
+
+    @staticmethod
+    def from_generator(
+        generator: Callable[..., Iterable[Any]],
+        output_types: Any = None,
+        output_shapes: Any = None,
+        args: Sequence[Any] | None = None,
+        output_signature: Any = None,
+        name: str | None = None,
+    ) -> Dataset:
+        """Return a dataset of what a Python generator yields.
+
+        The graph refers to the generator, which exists only in this process: a saved graph cannot
+        read such a dataset, and a session that forbids the effect `python` refuses it.
+
+        Args:
+            generator: returns a new iterator for each pass; it runs in threads of sessions. Each
+                element fits the signature: a list or number for a tensor, a tuple, or a dict.
+            output_types: the structure of the types, if there is no `output_signature`.
+            output_shapes: the structure of the shapes; by default all are unknown.
+            args: values and tensors that the generator is called with, as arrays.
+            output_signature: the structure of the element's `TensorSpec`s.
+            name: a name for the metadata of the node.
+
+        Raises:
+            InvalidArgumentError: the generator is no function, or the signature is missing or no
+                structure of specs.
+        """
+        from graphmill.data import generators
+
+        return generators.generated(
+            generator, output_types, output_shapes, args, output_signature
+        ).named(name)
 
     @staticmethod
     def load(

@@ -23,11 +23,13 @@ from graphmill.graph.builder import Graph
 from graphmill.graph.functions.function_def import function_def
 from graphmill.graph.tensor import Tensor
 from graphmill.ops.inputs.default_graph import get_default_graph, has_default_graph
+from graphmill.plugin.local_functions import functions_kept_for
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from graphmill import proto
+    from graphmill.plugin.local_functions import LocalFunction
 
 
 class TracedFunction:
@@ -39,9 +41,14 @@ class TracedFunction:
     """
 
     def __init__(
-        self, function: proto.FunctionDef, library: proto.FunctionDefLibrary, output_spec: Any
+        self,
+        function: proto.FunctionDef,
+        library: proto.FunctionDefLibrary,
+        output_spec: Any,
+        called: Iterable[LocalFunction] = (),
     ) -> None:
         self._function, self._library = function, library
+        self._called = tuple(called)
         self.name = function.signature.name
         self.output_spec = output_spec
 
@@ -49,6 +56,8 @@ class TracedFunction:
         """Add the function, and those that it calls, to a graph; return its name."""
         graph.library.add_library(self._library)
         graph.library.add(self._function)
+        for function in self._called:
+            function.keep_for(graph)
         return self.name
 
 
@@ -141,7 +150,7 @@ def _function_of(graph: Graph, args: Sequence[Tensor], result: Any, caller: str)
     library = graph.as_graph_def().library
     digest = hashlib.sha256(function.SerializeToString(deterministic=True)).hexdigest()
     function.signature.name = f"Dataset_{caller}_{digest[:16]}"
-    return TracedFunction(function, library, output_spec)
+    return TracedFunction(function, library, output_spec, functions_kept_for(graph))
 
 
 def _spec_of(leaf: Any) -> TensorSpec | DatasetSpec:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from graphmill.errors import FailedPreconditionError, NotFoundError, suggest
 from graphmill.plugin.discovery import disabled_names, entry_point_plugins, is_disabled
+from graphmill.plugin.local_functions import PREFIX, local_function
 from graphmill.registry import PluginError, Provenance
 
 if TYPE_CHECKING:
@@ -31,13 +32,18 @@ def published_functions() -> list[Candidate]:
 
 
 def load_function(name: str) -> Callable[..., Any]:
-    """Import the function that a distribution publishes under a name.
+    """Return a function of this process, or import the one that a distribution publishes.
+
+    Args:
+        name: the token of a `LocalFunction`, or the name of an entry point.
 
     Raises:
-        NotFoundError: no distribution publishes it.
+        NotFoundError: no distribution publishes it, or it is a function of another process.
         FailedPreconditionError: two distributions publish it.
         PluginError: it cannot be imported or is not callable.
     """
+    if name.startswith(PREFIX):
+        return local_function(name)
     published = published_functions()
     matches = [candidate for candidate in published if candidate.name == name]
     if not matches:

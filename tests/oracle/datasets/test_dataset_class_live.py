@@ -87,6 +87,26 @@ def letters(m):
     return [m.Dataset.from_tensor_slices([c * n for n in range(1, 5)]) for c in "abc"]
 
 
+def classes(m):
+    labels = np.array([0, 0, 1, 0, 2, 0, 0, 1, 0, 0] * 8, np.int32)
+    return m.Dataset.from_tensor_slices((labels, np.arange(80)))
+
+
+def rows(m):
+    return m.Dataset.range(5).map(lambda n: m.F.fill([n], n))
+
+
+def yielded():
+    yield 1
+    yield np.int64(2)
+    yield np.array(3, np.int8)
+
+
+def yielded_parts(count):
+    for number in range(int(count)):
+        yield {"b": (f"row {number}", number), "a": [number / 2] * number}
+
+
 PROGRAMS = {
     "from_tensors": lambda m: m.Dataset.from_tensors((X, {"a": 1, "b": [1.5, 2.0]})),
     "from_tensor_slices": structured,
@@ -226,6 +246,46 @@ PROGRAMS = {
         [m.Dataset.range(3).batch(2), m.Dataset.range(6).batch(3)], m.Dataset.range(2).repeat(4)
     ),
     "random_map": lambda m: m.Dataset.range(4).map(lambda x: m.F.random_uniform([2], seed=4)),
+    "resample": lambda m: classes(m).rejection_resample(
+        lambda label, _: label, [0.2, 0.3, 0.5], [0.7, 0.2, 0.1], seed=7
+    ),
+    "resample_estimate": lambda m: classes(m).rejection_resample(
+        lambda label, _: label, [0.2, 0.3, 0.5], seed=7
+    ),
+    "resample_away": lambda m: classes(m).rejection_resample(
+        lambda label, _: label, [0.7, 0.3, 0.0], [0.7, 0.2, 0.1], seed=7
+    ),
+    "resample_nothing": lambda m: classes(m).rejection_resample(
+        lambda label, _: label, [0.7, 0.2, 0.1], [0.7, 0.2, 0.1]
+    ),
+    "resample_one_part": lambda m: m.Dataset.range(40).rejection_resample(
+        lambda x: m.F.cast(x % 4, "int32"), [0.4, 0.3, 0.2, 0.1], [0.25] * 4, seed=3
+    ),
+    "ragged": lambda m: (
+        rows(m).ragged_batch(3).map(lambda r: (r.flat_values, *r.nested_row_splits))
+    ),
+    "ragged_axes": lambda m: (
+        m.Dataset.range(4)
+        .map(lambda n: m.F.fill(m.F.stack([n, 2, n + 1, 3]), n))
+        .ragged_batch(2, drop_remainder=True)
+        .map(lambda r: (r.flat_values, *r.nested_row_splits))
+    ),
+    "ragged_parts": lambda m: (
+        rows(m)
+        .map(lambda row: {"row": row, "pair": [1, 2]})
+        .ragged_batch(2)
+        .map(lambda e: (e["row"].flat_values, e["row"].nested_row_splits[0], e["pair"]))
+    ),
+    "sparse": lambda m: (
+        rows(m).sparse_batch(3, [6]).map(lambda s: (s.indices, s.values, s.dense_shape))
+    ),
+    "generator": lambda m: m.Dataset.from_generator(yielded, "int32").repeat(2),
+    "generator_structure": lambda m: m.Dataset.from_generator(
+        yielded_parts,
+        {"a": "float32", "b": ("string", "int64")},
+        {"a": [None], "b": ([], [])},
+        (3,),
+    ).map(lambda e: (e["a"] * 2, e["b"])),
 }
 
 EAGER_ONLY = {"random_again", "sample_again"}
