@@ -11,7 +11,7 @@ from benchmark.statistics import geometric_mean, median, median_ratio, percentil
 from benchmark.steady import CLOCKS, MIN_STEPS, measure, settle, timed_steps
 
 
-def test_median_of_odd_and_even_counts() -> None:
+def test_odd_and_even_counts_have_a_median() -> None:
     assert median([3, 1, 2]) == 2
     assert median([4, 1, 2, 3]) == 2.5
 
@@ -25,7 +25,7 @@ def test_percentile_of_one_value_is_that_value() -> None:
     assert percentile([7.0], 95) == 7
 
 
-def test_geometric_mean() -> None:
+def test_geometric_means_are_computed() -> None:
     assert geometric_mean([2, 8]) == pytest.approx(4)
     assert math.isnan(geometric_mean([]))
 

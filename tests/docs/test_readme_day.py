@@ -94,7 +94,7 @@ def test_show(folder: Path) -> None:
     assert "serving_default" in run(line_of("graphmill show"), folder)
 
 
-def test_run_and_batch(folder: Path) -> None:
+def test_run_classifies_one_image_and_a_folder(folder: Path) -> None:
     pytest.importorskip("PIL")
     one, many = (line for line in lines() if line.startswith("graphmill run"))
     assert re.search(r"^\s*7\s+0\.9", run(one, folder), re.MULTILINE)
@@ -122,7 +122,7 @@ def test_freeze_writes_a_graph(folder: Path) -> None:
     assert (folder / "digits.pb").stat().st_size > 1000
 
 
-def test_export(folder: Path) -> None:
+def test_export_writes_a_program(folder: Path) -> None:
     pytest.importorskip("flatbuffers")
     run(line_of("graphmill export"), folder)
     assert "stablehlo" in (folder / "program" / "program.mlir").read_text()

@@ -86,7 +86,7 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
 
 @pytest.mark.usefixtures("no_cache_of_jax")
 @pytest.mark.parametrize("page", pages_with("python"))
-def test_python_blocks(page: Path, workplace: Path) -> None:
+def test_python_blocks_print_what_the_page_shows(page: Path, workplace: Path) -> None:
     namespace: dict[str, object] = {"__name__": "snippet"}
     for block in blocks_of(page, "python"):
         # Blank lines in front make tracebacks show the line of the page.
@@ -100,7 +100,9 @@ def test_python_blocks(page: Path, workplace: Path) -> None:
 
 @pytest.mark.usefixtures("no_cache_of_jax")
 @pytest.mark.parametrize("page", pages_with("console"))
-def test_console_blocks(page: Path, workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_console_blocks_print_what_the_page_shows(
+    page: Path, workplace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     for block in blocks_of(page, "console"):
         for command in re.split(r"^\$ ", block.code, flags=re.MULTILINE)[1:]:
             line, _, expected = command.partition("\n")

@@ -137,19 +137,19 @@ def test_each_type_is_of_its_kinds() -> None:
     ],
     ids=str,
 )
-def test_limits(dtype: dtypes.DType, low: object, high: object) -> None:
+def test_numeric_types_have_limits(dtype: dtypes.DType, low: object, high: object) -> None:
     assert (dtype.min, dtype.max) == (low, high)
     assert dtype.min.dtype == dtype.as_numpy_dtype
 
 
-def test_limits_of_small_types() -> None:
+def test_small_types_have_limits() -> None:
     pytest.importorskip("ml_dtypes")
     assert (dtypes.int4.min, dtypes.int4.max) == (-8, 7)
     assert float(dtypes.bfloat16.max) == pytest.approx(3.39e38, rel=1e-2)
 
 
 @pytest.mark.parametrize("dtype", [dtypes.string, dtypes.complex64, dtypes.resource], ids=str)
-def test_types_without_limits(dtype: dtypes.DType) -> None:
+def test_other_types_have_no_limits(dtype: dtypes.DType) -> None:
     with pytest.raises(errors.InvalidArgumentError, match="no smallest and largest value"):
         _ = dtype.max
 

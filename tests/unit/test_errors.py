@@ -161,7 +161,7 @@ def test_s12_error_with_custom_constructor_can_be_pickled() -> None:
         ("x", [], ""),
     ],
 )
-def test_s12_near_matches(name: str, candidates: list[str], text: str) -> None:
+def test_s12_near_matches_are_suggested(name: str, candidates: list[str], text: str) -> None:
     found = errors.suggest(name, candidates)
     assert sorted(found.split("'")) == sorted(text.split("'"))
 

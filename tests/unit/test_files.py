@@ -11,7 +11,7 @@ import pytest
 from graphmill import errors, files
 
 
-def test_read_at_any_offset(tmp_path: Path) -> None:
+def test_files_are_read_at_any_offset(tmp_path: Path) -> None:
     path = tmp_path / "f"
     path.write_bytes(b"0123456789")
     reader = files.open_reader(str(path))
@@ -54,7 +54,7 @@ def test_a_file_replaced_while_open_is_read_as_it_was(tmp_path: Path) -> None:
     reader.close()
 
 
-def test_use_after_close(tmp_path: Path) -> None:
+def test_closed_files_cannot_be_read(tmp_path: Path) -> None:
     path = tmp_path / "f"
     path.write_bytes(b"abc")
     reader = files.open_reader(str(path))

@@ -174,7 +174,7 @@ def test_higher_priority_wins_and_is_logged() -> None:
     assert devices.provenance("NPU") == TPU
 
 
-def test_two_that_replace_conflict() -> None:
+def test_two_replacements_of_one_name_conflict() -> None:
     devices = registry()
     devices.add("NPU", Base, owner=NPU, replace=True)
     with pytest.raises(PluginConflictError):

@@ -58,7 +58,7 @@ def test_table_and_page_are_up_to_date() -> None:
     assert checked.returncode == 0, "run tools/make_tensorflow_names.py"
 
 
-def test_row_of_a_name() -> None:
+def test_the_row_of_a_name_is_found() -> None:
     row = tensorflow_names.find("tf.nn.softmax")
     assert row is not None
     assert row.ours == "graphmill.functions.softmax"

@@ -90,7 +90,7 @@ def test_inner_tensors_can_be_fed(session: graphmill.Session) -> None:
     assert session.run("f/call/y:0", {"f/half:0": 4.0}) == 5.0
 
 
-def test_inner_nodes_of_a_partial_run(session: graphmill.Session) -> None:
+def test_partial_runs_fetch_inner_nodes(session: graphmill.Session) -> None:
     handle = session.partial_run_setup(["f/half:0", "y:0"], ["x:0"])
     assert session.partial_run(handle, "f/half:0", X) == 1.0
     assert session.partial_run(handle, "y:0") == session.run("y:0", X)

@@ -115,7 +115,7 @@ def test_difference_is_reported(host: Host) -> None:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_e5_many_random_orders_of_one_graph(seed: int, host: Host) -> None:
+def test_e5_many_random_orders_give_equal_results(seed: int, host: Host) -> None:
     """Results do not depend on the order: a hundred orders of each of ten graphs, with checks.
 
     More of them: `tools/verify_executors.py --orders`.

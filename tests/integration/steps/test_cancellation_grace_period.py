@@ -248,7 +248,7 @@ def test_deadlines_hold_on_several_devices(host: graphmill.Host) -> None:
 
 
 @pytest.mark.parametrize("executor", ["DEFAULT", "INLINE", "SINGLE_THREADED_EXECUTOR"])
-def test_a_kernel_that_never_ends(executor: str, host: graphmill.Host) -> None:
+def test_a_kernel_that_never_ends_is_abandoned(executor: str, host: graphmill.Host) -> None:
     graph = Graph(ops=host.ops)
     with graph.as_default():
         y = ops.math.neg(graph.outputs_of(graph.create_op("Mine>Never", name="never"))[0])

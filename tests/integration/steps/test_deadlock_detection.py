@@ -66,7 +66,7 @@ def config(executor_type: str) -> Any:
 
 
 @pytest.mark.parametrize("executor_type", EXECUTORS)
-def test_e8_partitions_that_wait_for_each_other(executor_type: str) -> None:
+def test_e8_partitions_that_wait_for_each_other_are_reported(executor_type: str) -> None:
     settings = config(executor_type)
     with no_leaked_threads(), Session(graph=two_devices(), config=settings) as session:
         assert session.run("y:0", {"x:0": 5, "p:0": True}) == -5

@@ -133,7 +133,7 @@ def test_p6_all_nodes_and_slots_can_be_watched(graph, host) -> None:
     assert {watched.node_name for watched in seen} == {"layer/y", "out"}
 
 
-def test_p6_watches_of_a_partial_run(graph, host) -> None:
+def test_p6_partial_runs_may_be_watched(graph, host) -> None:
     seen = []
     host.debug_callbacks["seen"] = seen.append
     with graphmill.Session(graph=graph, host=host) as session:

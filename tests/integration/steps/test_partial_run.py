@@ -168,7 +168,7 @@ def test_s8_fetch_in_untaken_branch_is_reported(session) -> None:
             session.partial_run(handle, "y:0", {"p:0": True, "x:0": 1})
 
 
-def test_s8_statistics_of_a_partial_run(session) -> None:
+def test_s8_a_partial_run_has_statistics(session) -> None:
     options = graphmill.RunOptions(trace_level=graphmill.RunOptions.FULL_TRACE)
     handle = session.partial_run_setup(["r1:0", "r2:0"], ["a:0", "b:0", "c:0"], options=options)
     metadata = graphmill.RunMetadata()

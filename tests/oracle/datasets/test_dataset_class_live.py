@@ -471,7 +471,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_wrong_uses(name):
+def test_wrong_uses_are_refused_by_both(name):
     with pytest.raises((TypeError, ValueError, tf.errors.InvalidArgumentError)):
         WRONG[name](theirs())
     with pytest.raises(graphmill.errors.InvalidArgumentError):

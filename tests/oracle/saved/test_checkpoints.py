@@ -94,7 +94,7 @@ def test_each_system_reads_the_others_checkpoints(
             assert same(np.asarray(restored[0].numpy(), values.dtype), values), name
 
 
-def test_an_index_of_many_blocks(tf: Any, io: Any, tmp_path: Path) -> None:
+def test_an_index_of_many_blocks_is_read_by_both(tf: Any, io: Any, tmp_path: Path) -> None:
     # Long names, so that the table has several blocks of 256 kB and separators between them.
     rng = np.random.default_rng(0)
     names = {
@@ -113,7 +113,7 @@ def test_an_index_of_many_blocks(tf: Any, io: Any, tmp_path: Path) -> None:
         assert reader.read_tensor(max(tensors)) == tensors[max(tensors)]
 
 
-def test_partitioned_variables_and_merges(tf: Any, io: Any, tmp_path: Path) -> None:
+def test_partitioned_variables_are_merged_alike(tf: Any, io: Any, tmp_path: Path) -> None:
     whole = np.arange(60, dtype=np.float32).reshape(6, 10)
     specs = ["6 10 0,2:-", "6 10 2,4:0,3", "6 10 2,4:3,7"]
     for folder in ("theirs", "ours"):
@@ -151,7 +151,7 @@ def test_several_data_files_are_read_by_tensorflow(tf: Any, tmp_path: Path) -> N
             assert same(np.asarray(reader.get_tensor(name), values.dtype), values), name
 
 
-def test_merge_with_missing_sources(io: Any, tmp_path: Path) -> None:
+def test_missing_sources_are_merged_alike(io: Any, tmp_path: Path) -> None:
     for folder in ("theirs", "ours"):
         checkpoint.save_checkpoint(tmp_path / folder / "a", {"t": 1.5})
     sources = {f: [str(tmp_path / f / "none"), str(tmp_path / f / "a")] for f in ("theirs", "ours")}

@@ -68,7 +68,7 @@ def test_a_recurrent_loop_of_version_1_is_exported(use_resource: bool, tmp_path:
         np.testing.assert_allclose(found[key], value, rtol=1e-5, atol=1e-6)
 
 
-def test_map_and_scan_of_version_1(tmp_path: Path) -> None:
+def test_map_and_scan_of_version_1_are_exported(tmp_path: Path) -> None:
     v1 = tf.compat.v1
     was_v2 = v1.control_flow_v2_enabled()
     v1.disable_control_flow_v2()

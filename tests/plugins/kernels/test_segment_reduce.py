@@ -40,7 +40,7 @@ def test_runs_of_wide_rows_combine_as_one_by_one(ufunc, in_order):
     np.testing.assert_allclose(actual, expected, rtol=1e-12)
 
 
-def test_starts_of_runs():
+def test_starts_of_runs_are_found():
     assert run_starts(np.array([2, 2, 3, 7, 7])).tolist() == [0, 2, 3]
     assert run_starts(np.array([], np.int64)).tolist() == []
 

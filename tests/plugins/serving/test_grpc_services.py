@@ -236,7 +236,7 @@ def test_clients_may_reload_if_they_are_allowed_to(connect, tmp_path):
     assert "does not exist" in answer.status.error_message
 
 
-def test_deadline_of_a_call(connect, tmp_path):
+def test_the_deadline_of_a_call_is_respected(connect, tmp_path):
     call, _, _ = connect(options_for(write_waiting(tmp_path / "m"), timeout_seconds=TIMEOUT))
     found = call.fails(
         PREDICTION, "Predict", predict_request([1.0]), proto.PredictResponse, timeout=0.5
@@ -265,7 +265,7 @@ def test_stop_finishes_calls_in_progress(connect, tmp_path):
     assert list(results[0].outputs["y"].float_val) == [2.0]
 
 
-def test_open_inference_protocol(line):
+def test_the_open_inference_protocol_is_served(line):
     def ask(method, request, response_type):
         return line(INFERENCE, method, request, response_type)
 

@@ -69,7 +69,7 @@ def test_names_are_made_unique_without_regard_to_case(graph: Graph) -> None:
     assert names == ["x:0", "x_1:0", "X_2:0", "x_1_1:0"]
 
 
-def test_name_scopes(graph: Graph) -> None:
+def test_name_scopes_prefix_names(graph: Graph) -> None:
     with graph.name_scope("a") as outer:
         assert outer == "a/"
         assert graph.constant(1).op.name == "a/Const"
@@ -299,7 +299,7 @@ def test_values_are_converted_and_foreign_tensors_refused(graph: Graph) -> None:
 # Look-up and export.
 
 
-def test_look_up_by_name(graph: Graph) -> None:
+def test_tensors_and_operations_are_found_by_name(graph: Graph) -> None:
     x = graph.placeholder("float32", name="dense/x")
     assert graph.get_tensor_by_name("dense/x:0") == x
     assert graph.get_operation_by_name("dense/x") is x.op
@@ -316,7 +316,9 @@ def test_look_up_by_name(graph: Graph) -> None:
         ("dense/y:0", NotFoundError, "did you mean 'dense/x'"),
     ],
 )
-def test_names_of_no_tensor(graph: Graph, name: str, error: type[Exception], message: str) -> None:
+def test_names_of_no_tensor_are_refused(
+    graph: Graph, name: str, error: type[Exception], message: str
+) -> None:
     graph.placeholder("float32", name="dense/x")
     with pytest.raises(error, match=message):
         graph.get_tensor_by_name(name)

@@ -35,7 +35,7 @@ def waits(node: Node) -> list[str]:
     return [edge.src.name for edge in node.control_in_edges]
 
 
-def test_names_of_the_package() -> None:
+def test_the_package_has_the_names() -> None:
     assert graphmill.group is group
     assert graphmill.tuple is join
     assert graphmill.no_op is control_flow.no_op

@@ -35,7 +35,7 @@ def test_a_tensor_name_is_read_back_as_it_was_written(name: str, output: int) ->
         ("n:007", ("n", 7)),
     ],
 )
-def test_spellings_of_a_tensor_name(text: str, parts: tuple[str, int]) -> None:
+def test_tensor_names_are_parsed_in_any_spelling(text: str, parts: tuple[str, int]) -> None:
     """All spellings of a tensor name are parsed (clause G1)."""
     assert parse_tensor_name(text) == parts
 

@@ -312,7 +312,7 @@ def test_messages_report_a_missing_distribution(
     assert "pip install -e ." in note
 
 
-def test_a_record_as_plain_values(use_dists: UseDists) -> None:
+def test_a_record_converts_to_plain_values(use_dists: UseDists) -> None:
     use_dists("twin_a")
     assert record(load(), "twin").as_dict() == {
         "name": "twin",

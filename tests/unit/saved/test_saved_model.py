@@ -145,7 +145,7 @@ def test_variables_are_restored_and_signatures_called(maker: Maker) -> None:
         assert model.meta_graph.saver_def.restore_op_name == "save/restore_all"
 
 
-def test_text_form(maker: Maker) -> None:
+def test_a_model_in_text_form_is_loaded(maker: Maker) -> None:
     maker.meta_graph("serve")
     with load(maker.write(text=True)) as model:
         np.testing.assert_array_equal(model.signatures["serving_default"](x=X)["y"], WEIGHTS)

@@ -293,7 +293,7 @@ def test_kernel_creation_failure_is_a_typed_error(make_host: Any) -> None:
 # ---------------------------------------------------------------------------------------- functions
 
 
-def test_call_of_a_missing_function(session: Any) -> None:
+def test_a_call_of_a_missing_function_suggests_another(session: Any) -> None:
     attrs = {"Tin": ["float32"], "Tout": ["float32"], "f": FuncAttr("hlper")}
     helper = function_def("helper", {"x": "float32"}, {"y": ("float32", "x")})
     session.extend(graph_def(node_def("call", "PartitionedCall", "x", **attrs), functions=[helper]))

@@ -83,7 +83,9 @@ def run(made: graphmill.Session, host: Host, steps: int) -> None:
     ],
     ids=str,
 )
-def test_modes_and_steps(keys: dict[str, Any], seen: list[int], hot: HotPass, host: Host) -> None:
+def test_modes_decide_when_graphs_are_rebuilt(
+    keys: dict[str, Any], seen: list[int], hot: HotPass, host: Host
+) -> None:
     with session(host, **keys) as made:
         for count in seen:
             run(made, host, 1)

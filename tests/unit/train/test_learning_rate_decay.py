@@ -38,7 +38,7 @@ def rates(decay: Callable[[Any], Any], steps: list[int]) -> list[float]:
         (lambda s: train.linear_cosine_decay(1.0, s, 10, beta=0.0), [1, 0.25, 0, 0]),
     ],
 )
-def test_decay_at_steps_0_5_10_20(decay: Any, expected: Any) -> None:
+def test_decays_have_tensorflows_values(decay: Any, expected: Any) -> None:
     np.testing.assert_allclose(rates(decay, [0, 5, 10, 20]), expected, rtol=1e-5, atol=1e-6)
 
 

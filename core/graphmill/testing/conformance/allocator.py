@@ -95,7 +95,9 @@ class AllocatorTests:
 
     @clauses("R2")
     @pytest.mark.parametrize("seed", range(5))
-    def test_any_order_of_calls(self, allocator: Allocator, seed: int) -> None:
+    def test_statistics_hold_after_any_order_of_calls(
+        self, allocator: Allocator, seed: int
+    ) -> None:
         """After a random sequence of calls the statistics equal a simple count."""
         draw = random.Random(seed)
         blocks: list[tuple[Any, int]] = []

@@ -326,7 +326,7 @@ class DeviceTests:
             assert two.run(read).tolist() == [5.0, 5.0]
 
     @clauses("S6")
-    def test_many_steps_at_once(self, host: Host, name: str, config: Any) -> None:
+    def test_concurrent_steps_do_not_interfere(self, host: Host, name: str, config: Any) -> None:
         """Concurrent steps in one session do not interfere."""
         graph = Graph()
         with graph.as_default(), graph.device(name):

@@ -167,7 +167,7 @@ class ExecutorTests(SeededSuite):
         _check_same(sample.name, fetches, expected, actual)
 
     @clauses("S6")
-    def test_overlapping_steps(self, host: Host, config: Any) -> None:
+    def test_overlapping_steps_do_not_interfere(self, host: Host, config: Any) -> None:
         """Concurrent steps of one executor do not interfere."""
         graph = Graph(ops=host.ops)
         with graph.as_default():
@@ -401,7 +401,7 @@ class ExecutorTests(SeededSuite):
                 assert result == 2.0**trips
 
     @clauses("S8")
-    def test_partial_runs(self, host: Host, config: Any) -> None:
+    def test_partial_runs_return_results_piece_by_piece(self, host: Host, config: Any) -> None:
         """A partial run returns each result as soon as its feeds are given."""
         self._needs_transfers()
         graph = Graph(ops=host.ops)

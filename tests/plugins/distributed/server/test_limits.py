@@ -110,7 +110,7 @@ def test_a_step_too_many_is_refused_while_another_runs() -> None:
         assert session.run("x:0") == 1
 
 
-def test_reset_permissions() -> None:
+def test_resetting_may_be_forbidden() -> None:
     with (
         graphmill.Server(config=config_with(allow_reset=False)) as server,
         pytest.raises(errors.PermissionDeniedError, match="allow_reset"),

@@ -40,7 +40,7 @@ def test_programs_match_the_executor(functionalizing: Any, program: Any) -> None
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_programs_of_seeds(functionalizing: Any, seed: int) -> None:
+def test_seeded_programs_match_the_executor(functionalizing: Any, seed: int) -> None:
     check_program(random_program(seed), functionalizing)
 
 
@@ -68,5 +68,5 @@ def test_graphs_with_dead_values_match_the_executor(functionalizing: Any, graph:
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_graphs_with_dead_values_of_seeds(functionalizing: Any, seed: int) -> None:
+def test_seeded_graphs_with_dead_values_match_the_executor(functionalizing: Any, seed: int) -> None:
     check_structured(structured_graph(seed, _OPS), functionalizing)

@@ -208,7 +208,7 @@ def test_unbounded_loop_capacity_is_limited() -> None:
     assert "would take 102400000 bytes for 256 iterations" in found[0].reason
 
 
-def test_list_pushed_in_early_exit_loop() -> None:
+def test_a_list_may_grow_in_an_early_exit_loop() -> None:
     body = BODY.replace(
         "TensorListSetItem(l, i, x, resize_if_index_out_of_bounds=True)",
         "TensorListPushBack(l, x)",

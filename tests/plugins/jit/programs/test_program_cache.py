@@ -58,7 +58,7 @@ def test_the_second_time_a_program_is_loaded(folder: Path) -> None:
     assert np.array_equal(second.call((X,), X)[0], X * X + 2)
 
 
-def test_no_record_without_a_cache() -> None:
+def test_nothing_is_recorded_without_a_cache() -> None:
     program = compile_program(lowered(), {}, None)
     assert (program.is_loaded, program.note) == (False, "")
 

@@ -53,7 +53,7 @@ def test_equal_numbers_find_the_first(values: list[int]) -> None:
 
 @pytest.mark.parametrize("dtype", ["int32", "int64"])
 @pytest.mark.parametrize("count", [0, 1, 2, 3000])
-def test_any_count_of_numbers(dtype: str, count: int) -> None:
+def test_any_count_of_values_is_deduplicated(dtype: str, count: int) -> None:
     check((np.random.default_rng(3).zipf(1.3, count) % 1000).astype(dtype))
 
 

@@ -101,7 +101,7 @@ def test_tile_gradient_adds_the_tiles(call):
     np.testing.assert_array_equal(call("TileGrad", dy, ints(2)), dy[:4] + dy[4:])
 
 
-def test_pack_and_unpack_of_handles(bind_kernel):
+def test_handles_are_packed_and_unpacked(bind_kernel):
     from graphmill.runtime.resources.variables import ResourceHandle
 
     handles = [ResourceHandle("/cpu:0", "c", name, "Variable") for name in "ab"]

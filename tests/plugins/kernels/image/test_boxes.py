@@ -22,7 +22,7 @@ def boxes(count, seed=0):
 
 @pytest.mark.parametrize("most", [1, 5, 1000])
 @pytest.mark.parametrize("overlap", [0.0, 0.3, 1.0])
-def test_boxes_that_classes_share(most, overlap):
+def test_boxes_shared_by_classes_are_selected_per_class(most, overlap):
     own, scores = boxes(70), np.random.default_rng(1).random((70, 6)).astype(np.float32)
     scores[:20] = np.round(scores[:20], 1)  # equal ones
     limits = Limits(most, overlap, 0.2)

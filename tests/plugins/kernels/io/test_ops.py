@@ -67,7 +67,7 @@ def run(graphmill_host: Any) -> Callable[..., Any]:
     return run_op
 
 
-def test_save_and_restore(run: Callable[..., Any], tmp_path: Path) -> None:
+def test_tensors_are_saved_and_restored(run: Callable[..., Any], tmp_path: Path) -> None:
     prefix = str(tmp_path / "new" / "ckpt")
     names = strings("a", "b", "s")
     text = strings("x", "yz")
@@ -98,13 +98,13 @@ def test_slices_are_saved_merged_and_restored(run: Callable[..., Any], tmp_path:
     np.testing.assert_array_equal(restored, whole)
 
 
-def test_sharded_names(run: Callable[..., Any]) -> None:
+def test_sharded_names_have_both_numbers(run: Callable[..., Any]) -> None:
     name = run("ShardedFilename", "/a/b", np.int32(3), np.int32(12))
     assert name == b"/a/b-00003-of-00012"
     assert run("ShardedFilespec", "/a/b", np.int32(12)) == b"/a/b-?????-of-00012"
 
 
-def test_v1_save_and_restore(run: Callable[..., Any], tmp_path: Path) -> None:
+def test_tensors_are_saved_and_restored_in_v1(run: Callable[..., Any], tmp_path: Path) -> None:
     path = str(tmp_path / "v1")
     run("Save", path, strings("z", "a"), [A, B], T=["float32", "int64"])
     np.testing.assert_array_equal(run("Restore", path, "z", dt="float32"), A)
@@ -167,7 +167,7 @@ RESTORES = [
 
 
 @pytest.mark.parametrize(("names", "slices", "types", "kind", "words"), RESTORES)
-def test_restore_errors(
+def test_restoring_reports_wrong_names_slices_and_types(
     run: Callable[..., Any],
     names: list[str],
     slices: list[str],
@@ -193,7 +193,7 @@ def test_errors_name_the_node(run: Callable[..., Any], tmp_path: Path) -> None:
     assert (caught.value.node, caught.value.op_type) == ("op", "ReadFile")
 
 
-def test_folder_read_as_file(run: Callable[..., Any], tmp_path: Path) -> None:
+def test_reading_a_folder_as_a_file_is_refused(run: Callable[..., Any], tmp_path: Path) -> None:
     with refused(errors.FailedPreconditionError, "folder"):
         run("ReadFile", str(tmp_path))
 
@@ -230,7 +230,7 @@ def test_large_tensors_are_restored_in_order(run: Callable[..., Any], tmp_path: 
         run("RestoreV2", prefix, strings(*names), strings(*[""] * 6), dtypes=types)
 
 
-def test_save_errors(run: Callable[..., Any], tmp_path: Path) -> None:
+def test_saving_reports_wrong_names_and_slices(run: Callable[..., Any], tmp_path: Path) -> None:
     prefix = str(tmp_path / "x")
     for names, slices, kind, words in [
         (["a", "a"], ["", ""], errors.InvalidArgumentError, "Adding duplicate key: a"),
@@ -243,7 +243,7 @@ def test_save_errors(run: Callable[..., Any], tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())  # nothing half written
 
 
-def test_merge_errors(run: Callable[..., Any], tmp_path: Path) -> None:
+def test_merging_reports_missing_files(run: Callable[..., Any], tmp_path: Path) -> None:
     with refused(errors.InvalidArgumentError, "allow_missing_files was set to false"):
         run("MergeV2Checkpoints", strings(str(tmp_path / "none")), str(tmp_path / "m"))
 

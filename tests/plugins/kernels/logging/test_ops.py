@@ -36,7 +36,7 @@ def test_print_stops_after_first_n(
 
 
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
-def test_print_v2_to_a_stream(
+def test_print_v2_writes_to_a_stream(
     bind_kernel: Callable[..., OpKernel],
     ctx: Any,
     capsys: pytest.CaptureFixture[str],
@@ -48,7 +48,7 @@ def test_print_v2_to_a_stream(
     assert (captured.out if stream == "stdout" else captured.err) == "é!"
 
 
-def test_print_v2_to_the_log(
+def test_print_v2_writes_to_the_log(
     bind_kernel: Callable[..., OpKernel], ctx: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     text = string_scalar(b"careful")

@@ -99,7 +99,7 @@ def test_fast_erf_is_as_accurate_as_the_slow_one(call):
     np.testing.assert_allclose(call("Erf", x), special.erf(x), rtol=5e-7, atol=1e-12)
 
 
-def test_population_count_of_negative_numbers(call):
+def test_population_count_accepts_negative_numbers(call):
     np.testing.assert_array_equal(call("PopulationCount", np.array([-1, 5], np.int16)), [16, 2])
 
 

@@ -45,7 +45,7 @@ def expected(last: float, first: float = 0.5) -> list[list[Any]]:
 @pytest.mark.parametrize(
     ("last", "value"), [("2.5", 2.5), ("25e-1", 2.5), (" 2.5", 2.5), ('"2.5"', 2.5), ("", 7.0)]
 )
-def test_columns_of_many_records(last: str, value: float) -> None:
+def test_columns_of_many_records_are_parsed(last: str, value: float) -> None:
     assert columns(records(last)) == expected(value)
 
 

@@ -29,7 +29,7 @@ def test_parsed_value_is_exact_or_none(texts):
             assert not (FORM.fullmatch(item) and len(item) < 16)
 
 
-def test_signs_points_and_lengths():
+def test_signs_points_and_lengths_are_parsed():
     items = [b"-0", b"+1.25", b".5", b"5.", b"123456789012345", b"1234567.12345678", b"-12345678.5"]
     found = parse_decimals(PackedStrings(items))
     assert found.is_parsed.all()

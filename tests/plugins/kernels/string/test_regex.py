@@ -97,7 +97,9 @@ def test_empty_matches_step_over_bytes_that_are_not_utf_8(bind_kernel: Callable[
         ("", b"", True),
     ],
 )
-def test_full_matches(call: Callable[..., Any], pattern: str, text: bytes, found: bool) -> None:
+def test_full_matches_follow_re2(
+    call: Callable[..., Any], pattern: str, text: bytes, found: bool
+) -> None:
     assert call("StaticRegexFullMatch", string_array([text]), pattern=pattern).tolist() == [found]
 
 

@@ -16,7 +16,7 @@ from graphmill.cli.input.input_args import (
 )
 
 
-def test_short_form_of_files_keys_and_literals() -> None:
+def test_short_forms_of_files_keys_and_literals_are_parsed() -> None:
     assert parse_short(["image=@a b.png", "x=@f.npz[k]", "y=[1,2]", "x:0=3"]) == [
         Source("image", "file", "a b.png"),
         Source("x", "file", "f.npz", "k"),

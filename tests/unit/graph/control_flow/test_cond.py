@@ -75,7 +75,7 @@ def test_switches_are_where_their_tensor_is(graph: Graph, pred: Tensor) -> None:
     assert switch.attrs["_class"] == (b"loc:@x",)
 
 
-def test_names_and_scopes(graph: Graph, pred: Tensor) -> None:
+def test_a_conditional_has_tensorflows_names_and_scopes(graph: Graph, pred: Tensor) -> None:
     with graph.name_scope("outer"):
         y = cond(pred, lambda: graph.constant(1), lambda: graph.constant(2), name="choice")
     assert y.name == "outer/choice/Merge:0"

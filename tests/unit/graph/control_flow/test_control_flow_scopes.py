@@ -119,13 +119,15 @@ def test_use_as_control_input_is_refused(
 
 
 @each_kind
-def test_use_as_result_of_a_body(x: Tensor, make: Callable[[Tensor], Tensor], where: str) -> None:
+def test_inner_tensors_cannot_be_results_of_a_body(
+    x: Tensor, make: Callable[[Tensor], Tensor], where: str
+) -> None:
     inner = make(x)
     message = error_of(lambda: while_loop(lambda i: i < x, lambda i: inner, [0], name="other"))
     assert message.startswith(where + "node 'other/NextIteration'")
 
 
-def test_use_in_the_other_branch(x: Tensor) -> None:
+def test_tensors_of_a_branch_cannot_be_used_in_the_other(x: Tensor) -> None:
     kept: list[Tensor] = []
 
     def branch() -> Tensor:
@@ -137,7 +139,7 @@ def test_use_in_the_other_branch(x: Tensor) -> None:
     assert "which is in the false branch 'cond/cond_text_1'" in message
 
 
-def test_use_of_an_inner_loop_in_the_outer_one(x: Tensor) -> None:
+def test_tensors_of_an_inner_loop_cannot_be_used_in_the_outer(x: Tensor) -> None:
     def body(i: Tensor) -> Tensor:
         return of_a_loop(x)
 

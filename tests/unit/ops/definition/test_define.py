@@ -78,7 +78,7 @@ def test_a_registry_takes_it() -> None:
     assert graph.create_op("MyPackage>ScaleBy", [x]).attrs["factor"] == 2.0
 
 
-def test_a_name_from_the_function() -> None:
+def test_an_op_is_named_after_its_function() -> None:
     @op
     def clip_norm(x: Real, y: Annotated[Any, "int32"]) -> None: ...
 
@@ -188,7 +188,7 @@ def test_signatures_without_an_op_are_refused(function: Any, message: str) -> No
         op(function)
 
 
-def test_the_number_of_output_names() -> None:
+def test_output_names_must_match_the_annotation() -> None:
     with pytest.raises(InvalidArgumentError, match="has 2 names, but the return annotation has 1"):
         op("Op", outputs=("a", "b"))(lambda_function)
 

@@ -227,7 +227,7 @@ def test_every_op_has_a_function_and_a_docstring() -> None:
         assert name in (function.__doc__ or "")
 
 
-def test_reserved_parameter_names(graph: Graph) -> None:
+def test_reserved_names_get_an_underscore(graph: Graph) -> None:
     op_def = OpDef(
         "Odd",
         (ArgDef("name", dtypes.int32), ArgDef("lambda", dtypes.int32)),
@@ -274,7 +274,7 @@ def test_a_constant_that_does_not_fit_its_type_is_refused_g4(
         gm_ops.array.const(value=value, dtype=dtype)
 
 
-def test_function_by_the_name_of_an_op() -> None:
+def test_functions_are_found_by_the_name_of_an_op() -> None:
     function = op_function("AddV2")
     assert list(inspect.signature(function).parameters) == ["x", "y", "name"]
     with pytest.raises(NotFoundError, match="unknown op 'AddV3'; did you mean 'AddV2'"):

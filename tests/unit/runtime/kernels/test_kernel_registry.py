@@ -91,7 +91,7 @@ def test_e11_first_matching_backend_of_device_is_chosen(
         ({"types": {"T": (dtypes.int8,)}}, {"T": (dtypes.int8, dtypes.int16)}, "not int16"),
     ],
 )
-def test_e11_why_no_kernel_fits(
+def test_e11_errors_say_why_no_kernel_fits(
     registry: KernelRegistry, fields: Any, attrs: Any, reason: str
 ) -> None:
     registry.add(definition("a", **fields), MINE)

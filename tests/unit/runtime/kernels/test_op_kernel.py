@@ -207,7 +207,7 @@ def test_e11_list_inputs_are_lists_and_list_outputs_are_flattened() -> None:
     assert bound(split, SPLIT, T=dtypes.int32, N=2)(7, 1, 2) == [7, 2, 3]
 
 
-def test_e11_a_list_of_one_or_none() -> None:
+def test_e11_a_list_may_have_one_element_or_none() -> None:
     @kernel("Split")
     def split(xp: Any, axis: Any, values: list[Any]) -> Any:
         return axis, values

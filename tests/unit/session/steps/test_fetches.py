@@ -205,7 +205,7 @@ def test_s6_graph_def_session_accepts_tensor_names() -> None:
         assert session.run(x) == 1.0
 
 
-def test_s6_names_of_feeds_and_targets() -> None:
+def test_s6_names_of_feeds_and_targets_are_completed() -> None:
     assert (feed_name("x"), feed_name("x:1")) == ("x:0", "x:1")
     assert (target_name("n"), target_name("n:0"), target_name("^n")) == ("n", "n", "n")
     for name in (feed_name, target_name):

@@ -127,7 +127,7 @@ def test_a_recurrent_loop_with_tensor_arrays_is_exported(steps: int) -> None:
 @pytest.mark.parametrize("shape", [None, [None, 2]], ids=["unknown", "known"])
 @pytest.mark.parametrize("grows", [True, False])
 @pytest.mark.parametrize("steps", [1, 3])
-def test_tensor_array_that_a_loop_fills(shape: Any, grows: bool, steps: int) -> None:
+def test_a_tensor_array_that_a_loop_fills_is_exported(shape: Any, grows: bool, steps: int) -> None:
     data = ops.tensor_array
     with graphmill.Graph().as_default() as graph:
         x = graph.placeholder("float32", [None, 2], name="x")
