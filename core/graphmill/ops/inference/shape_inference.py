@@ -37,7 +37,16 @@ if TYPE_CHECKING:
 
 _FAMILIES: Final = frozenset(
     {"array", "control_flow", "image", "linalg", "math", "nn", "random", "state", "string"}
-    | {"dataset", "parsing", "quantized", "sparse", "tensor_array", "tensor_list"}
+    | {
+        "data_flow",
+        "dataset",
+        "parsing",
+        "quantized",
+        "ragged",
+        "sparse",
+        "tensor_array",
+        "tensor_list",
+    }
     | {"training", "xla"}
 )
 """Families with a module of shape functions."""
@@ -211,7 +220,7 @@ def shape_function(op_def: OpDef) -> ShapeFunction | None:
         function = _family_functions(op_def.family).get(op_def.name)
         if function is not None:
             return function
-    from graphmill.ops.shapes.by_traits import function_by_traits  # lazily: rarely needed
+    from graphmill.ops.shapes.shared.by_traits import function_by_traits  # lazily: rarely needed
 
     return function_by_traits(op_def)
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 from graphmill.errors import InvalidArgumentError
 from graphmill.ops.inference.output_bounds import OutputBound, bounded_by
 from graphmill.ops.inference.tensor_shape import UNKNOWN_SHAPE, TensorShape, merged_size
-from graphmill.ops.shapes import _common as common
-from graphmill.ops.shapes._slices import strided_slice
+from graphmill.ops.shapes.shared import common
+from graphmill.ops.shapes.shared.slices import strided_slice
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

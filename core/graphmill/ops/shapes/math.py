@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from graphmill.ops.inference.output_bounds import OutputBound, bounded_by
 from graphmill.ops.inference.tensor_shape import SCALAR, UNKNOWN_SHAPE, TensorShape, merged_size
-from graphmill.ops.shapes import _common as common
+from graphmill.ops.shapes.shared import common
 
 if TYPE_CHECKING:
     from graphmill.ops.inference.shape_inference import ShapeContext, ShapeFunction

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from graphmill.errors import InvalidArgumentError
 from graphmill.ops.inference.tensor_shape import UNKNOWN_SHAPE, TensorShape
-from graphmill.ops.shapes import _common as common
+from graphmill.ops.shapes.shared import common
 
 if TYPE_CHECKING:
     from graphmill.ops.inference.shape_inference import ShapeContext, ShapeFunction

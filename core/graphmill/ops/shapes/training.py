@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from graphmill.ops.shapes import _common as common
+from graphmill.ops.shapes.shared import common
 
 if TYPE_CHECKING:
     from graphmill.ops.inference.shape_inference import ShapeFunction

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from graphmill.ops.definition.op_traits import ControlFlow, Source
 from graphmill.ops.inference.output_bounds import OutputBound, bounded_by
-from graphmill.ops.shapes import _common as common
+from graphmill.ops.shapes.shared import common
 
 if TYPE_CHECKING:
     from graphmill.ops.definition.op_def import OpDef

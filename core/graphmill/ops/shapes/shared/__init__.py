@@ -1,0 +1,1 @@
+"""What the shape functions of several families use, and those that traits imply."""
