@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from graphmill.ops.inference.shape_inference import ShapeContext, ShapeFunction
 
 _HANDLES: Final = """
-    Barrier ConditionalAccumulator FIFOQueue FakeQueue PaddingFIFOQueue PriorityQueue RandomShuffleQueue
-    ResourceConditionalAccumulator SparseConditionalAccumulator Stack StackV2
+    Barrier ConditionalAccumulator FIFOQueue FakeQueue PaddingFIFOQueue PriorityQueue
+    RandomShuffleQueue ResourceConditionalAccumulator SparseConditionalAccumulator Stack StackV2
 """
 _SCALARS: Final = """
     AccumulatorNumAccumulated BarrierIncompleteSize BarrierReadySize FIFOQueueV2 MapIncompleteSize
