@@ -17,6 +17,7 @@ import numpy as np
 
 from graphmill_plugins._lazy_jax import jnp, lax
 from graphmill_plugins.kernels._support import widen
+from graphmill_plugins.kernels.jax.nn_conv_groups import convolve_parts, groups_of_part
 from graphmill_plugins.kernels.jax.nn_winograd import is_worth_it, winograd
 from graphmill_plugins.kernels.nn.conv.ops import conv_kernels
 from graphmill_plugins.kernels.nn.window import Axis, make_axis
@@ -30,11 +31,9 @@ if TYPE_CHECKING:
 _SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
 _MAX_GATHERED_WINDOWS = 64
 _MIN_HEAVY_CHANNELS = 64
-_VOLUME = 3  # spatial axes
+_IMAGE, _VOLUME = 2, 3  # spatial axes
 _MAX_SHIFTED_TAPS = 25
 _MAX_SHIFTED_CHANNELS = 4
-_MIN_GROUP_CHANNELS = 8  # of the input
-_MAX_SEPARATE_GROUPS = 8
 
 
 def convolve(x: Value, kernel: Value, axes: Sequence[Axis], groups: int) -> Value:
@@ -59,22 +58,16 @@ def _pointwise(x: Value, kernel: Value, axes: Sequence[Axis]) -> Value:
 
 
 def _grouped(x: Value, kernel: Value, axes: Sequence[Axis], groups: int) -> Value:
-    """Convolve in groups of channels: by XLA's own algorithm, or group by group.
-
-    XLA's takes two to twenty times as long on the CPU for groups of several channels; many groups
-    would take seconds to compile.
-    """
+    """Convolve in groups of channels: by XLA's own algorithm, or by parts of several groups."""
+    if groups == x.shape[-1] and len(axes) == _IMAGE:
+        return depthwise(x, kernel.reshape(*kernel.shape[:2], groups, -1), *axes)
     default = partial(convolve, axes=axes, groups=groups)
-    if groups > _MAX_SEPARATE_GROUPS or x.shape[-1] < groups * _MIN_GROUP_CHANNELS:
+    merged = groups_of_part(x.shape[-1], groups)
+    if not merged:
         return default(x, kernel)
-    on_cpu = partial(group_by_group, axes=axes, groups=groups)
+    part = partial(convolve, axes=axes, groups=1)
+    on_cpu = partial(convolve_parts, groups=groups, merged=merged, convolve=part)
     return lax.platform_dependent(x, kernel, cpu=on_cpu, default=default)
-
-
-def group_by_group(x: Value, kernel: Value, axes: Sequence[Axis], groups: int) -> Value:
-    """Convolve each group of channels by itself."""
-    parts = zip(jnp.split(x, groups, -1), jnp.split(kernel, groups, -1), strict=True)
-    return jnp.concatenate([convolve(part, weights, axes, 1) for part, weights in parts], -1)
 
 
 def _dense(x: Value, kernel: Value, axes: Sequence[Axis]) -> Value:

@@ -51,6 +51,19 @@ def grouped(groups: int, batch: int) -> Built:
     return Built(feeds, [tf.reduce_mean(x, [1, 2])])
 
 
+@case(
+    "bottlenecks_{width}_in_{groups}_b{batch}", each(width=[128, 512], groups=[4, 32], batch=[1, 4])
+)
+def bottlenecks(width: int, groups: int, batch: int) -> Built:
+    size = 56 * 128 // width
+    x, feeds = _image(batch, size, size, 2 * width)
+    for _ in range(2):
+        kernel = weights(3, 3, width // groups, width)
+        inner = tf.nn.relu(tf.nn.conv2d(conv(x, width, 1), kernel, 1, "SAME"))
+        x = x + conv(inner, 2 * width, 1)
+    return Built(feeds, [tf.reduce_mean(x, [1, 2])])
+
+
 @case("dilated_{rate}", each(rate=[2, 4]))
 def dilated(rate: int) -> Built:
     x, feeds = _image(1, 65, 65, 32)

@@ -32,33 +32,39 @@ def test_convolutions_of_few_channels_equal_xlas(axes, name):
     np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("axes", PLACES, ids=range(len(PLACES)))
-@pytest.mark.parametrize(("groups", "per_group"), [(2, 3), (4, 1)])
-def test_convolutions_group_by_group_equal_xlas(axes, groups, per_group):
-    channels = groups * per_group
-    x = RNG.standard_normal((2, *(axis.size for axis in axes), channels)).astype(np.float32)
-    shape = (*(axis.kernel for axis in axes), per_group, 3 * groups)
-    kernel = RNG.standard_normal(shape).astype(np.float32)
-    got = nn_conv.group_by_group(x, kernel, axes, groups)
-    expected = nn_conv.convolve(x, kernel, axes, groups)
-    np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-4)
-
-
 @pytest.mark.parametrize(
-    ("channels", "groups", "are_separate"),
-    [(32, 2, True), (64, 8, True), (16, 4, False), (128, 16, False)],
+    ("channels", "groups", "parts"),
+    [(32, 2, 2), (64, 8, 4), (128, 32, 8), (40, 5, 3), (256, 32, 16), (1024, 64, 16)],
 )
-def test_few_groups_of_several_channels_are_separate(channels, groups, are_separate):
-    axes = (make_axis(6, 3, 1, 1, "SAME"),) * 2
-    x = RNG.standard_normal((1, 6, 6, channels)).astype(np.float32)
-    kernel = RNG.standard_normal((3, 3, channels // groups, channels)).astype(np.float32)
-    plan = ConvPlan(x.shape, kernel.shape, x.shape, axes)
-    run = jax.jit(lambda *args: nn_conv.run_convolution(*args, plan))
+def test_groups_are_convolved_by_parts(channels, groups, parts):
+    run, x, kernel, axes = grouped(channels, groups)
     text = run.lower(x, kernel).as_text()
-    assert (text.count("stablehlo.convolution") == groups) is are_separate
-    assert (f"feature_group_count = {groups}" in text) is not are_separate
+    assert text.count("stablehlo.convolution") == parts
+    assert "feature_group_count = 1" in text
     expected = nn_conv.convolve(x, kernel, axes, groups)
     np.testing.assert_allclose(run(x, kernel), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_many_groups_of_few_channels_are_left_to_xla():
+    run, x, kernel, _ = grouped(512, 256)
+    assert "feature_group_count = 256" in run.lower(x, kernel).as_text()
+
+
+def test_groups_of_one_channel_are_depthwise():
+    run, x, kernel, axes = grouped(6, 6, outputs=2)
+    assert "stablehlo.convolution" not in run.lower(x, kernel).as_text()
+    expected = nn_conv.convolve(x, kernel, axes, 6)
+    np.testing.assert_allclose(run(x, kernel), expected, rtol=1e-4, atol=1e-4)
+
+
+def grouped(channels, groups, outputs=None):
+    """Return a compiled convolution in groups, its arguments and its axes."""
+    axes = (make_axis(6, 3, 1, 1, "SAME"),) * 2
+    depth = groups * (outputs or channels // groups)
+    x = RNG.standard_normal((1, 6, 6, channels)).astype(np.float32)
+    kernel = RNG.standard_normal((3, 3, channels // groups, depth)).astype(np.float32)
+    plan = ConvPlan(x.shape, kernel.shape, (1, 6, 6, depth), axes)
+    return jax.jit(lambda *args: nn_conv.run_convolution(*args, plan)), x, kernel, axes
 
 
 @pytest.mark.parametrize("axes", PLACES, ids=range(len(PLACES)))
