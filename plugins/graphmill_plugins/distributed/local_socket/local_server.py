@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from graphmill.errors import OpError
+    from graphmill_plugins._server.call_threads import CallThreads
     from graphmill_plugins.distributed.local_socket.frames import Frame
     from graphmill_plugins.distributed.monitoring.call_counters import CallCounters
-    from graphmill_plugins.distributed.server.call_threads import CallThreads
     from graphmill_plugins.distributed.server.dispatch import Behaviour, Call, Starter
 
 _BACKLOG: Final = 128

@@ -10,13 +10,14 @@ import logging
 import threading
 from typing import TYPE_CHECKING, Final
 
-import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from graphmill.errors import FailedPreconditionError, UnavailableError
 from graphmill.spi.cluster import DeviceMgr, ServerInterface, create_devices
 from graphmill_plugins._server.address import Address, address_of
+from graphmill_plugins._server.call_threads import CallThreads
 from graphmill_plugins._server.event_log import log_event
+from graphmill_plugins._server.new_server import new_server
 from graphmill_plugins._server.prometheus import exposition
 from graphmill_plugins.distributed.credentials import credentials_of
 from graphmill_plugins.distributed.heartbeat import silence_seconds
@@ -31,7 +32,6 @@ from graphmill_plugins.distributed.monitoring.metrics_endpoint import (
 )
 from graphmill_plugins.distributed.monitoring.server_metrics import ServerMetrics
 from graphmill_plugins.distributed.monitoring.task_status import STATUS_PATH, StatusService
-from graphmill_plugins.distributed.server.call_threads import CallThreads
 from graphmill_plugins.distributed.server.dispatch import Services
 from graphmill_plugins.distributed.server.limits import Limits, StepSlots
 from graphmill_plugins.distributed.transfer.settings import TransferSettings
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
     from graphmill.spi import Host
     from graphmill.spi.protos import proto
+    from graphmill_plugins._server.new_server import Server
     from graphmill_plugins.distributed.server.dispatch import Behaviour
 
 _log = logging.getLogger("graphmill.server")
@@ -131,7 +132,7 @@ class GrpcServer(ServerInterface):
             MAX_CALLS,
         )
         self._health = health.HealthServicer()
-        self._server: grpc.Server | None = None
+        self._server: Server | None = None
         self._is_stopping = False
         self._stopped = threading.Event()
 
@@ -194,12 +195,12 @@ class GrpcServer(ServerInterface):
         self._cluster.update(cluster, restarted)
         self._worker.update_cluster(cluster, restarted)
 
-    def _listening(self) -> grpc.Server:
-        server = grpc.server(
+    def _listening(self) -> Server:
+        server = new_server(
             self._threads,
-            handlers=(Services(self._behaviours(), self._calls),),
-            options=_options(self._silence),
-            maximum_concurrent_rpcs=MAX_CALLS,
+            (Services(self._behaviours(), self._calls),),
+            _options(self._silence),
+            MAX_CALLS,
         )
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
         try:

@@ -14,6 +14,7 @@ pytest.importorskip("grpc")
 
 from graphmill import errors
 from graphmill.testing.timeouts import TIMEOUT, within
+from graphmill_plugins._server.call_threads import CallThreads
 from graphmill_plugins.distributed.local_socket import frame_socket, local_server
 from graphmill_plugins.distributed.local_socket.frames import CANCEL, frame, request
 from graphmill_plugins.distributed.local_socket.local_client import (
@@ -23,7 +24,6 @@ from graphmill_plugins.distributed.local_socket.local_client import (
 )
 from graphmill_plugins.distributed.local_socket.local_server import LocalServer
 from graphmill_plugins.distributed.monitoring.call_counters import CallCounters
-from graphmill_plugins.distributed.server.call_threads import CallThreads
 from graphmill_plugins.distributed.transfer.host_identity import host_identity
 
 pytestmark = pytest.mark.skipif(not host_identity(), reason="no local sockets on this system")

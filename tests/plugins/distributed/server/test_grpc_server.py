@@ -54,9 +54,8 @@ def test_a_stopped_server_is_not_started_again():
 
 def test_a_missing_grpcio_is_named_with_its_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "grpc", None)
-    monkeypatch.delitem(
-        sys.modules, "graphmill_plugins.distributed.server.grpc_server", raising=False
-    )
+    for name in ("_server.new_server", "distributed.server.grpc_server"):
+        monkeypatch.delitem(sys.modules, f"graphmill_plugins.{name}", raising=False)
     with pytest.raises(UnimplementedError, match=r"pip install 'graphmill\[grpc\]'"):
         graphmill.Server()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from graphmill_plugins.distributed.server.call_threads import CallThreads
+from graphmill_plugins._server.call_threads import CallThreads
 
 TIMEOUT = 60
 
