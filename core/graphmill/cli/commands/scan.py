@@ -101,8 +101,8 @@ def _effects(model: str, tags: str | None, host: Host) -> list[NodeEffects]:
 
 def _refused(node: NodeEffects, rules: AccessRules) -> set[str]:
     """Return the effects of a node that are not accepted."""
-    own_files = node.is_restore or (
-        bool(node.paths) and all(path.startswith("assets/") for path in node.paths)
+    own_files = (
+        all(path.startswith("assets/") for path in node.paths) if node.paths else node.is_restore
     )
     left = set(node.effects) - _HARMLESS - ({"fs.read"} if own_files else set())
     return {effect for effect in left if not _allows(rules, effect, node.paths)}

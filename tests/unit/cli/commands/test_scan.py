@@ -91,6 +91,29 @@ def test_a_graph_that_reads_a_file_is_found(graphmill_cli: Cli, tmp_path: Path) 
     assert found["reached_by"] == ["graph"]
 
 
+@pytest.mark.parametrize(("path", "code"), [("/etc/passwd", 1), ("words.txt", 1), ("", 0)])
+def test_table_that_is_filled_from_a_file_outside_of_the_model_is_found(
+    graphmill_cli: Cli, tmp_path: Path, path: str, code: int
+) -> None:
+    """Only assets are the model's own; loading the model is refused for other files."""
+    meta = proto.MetaGraphDef()
+    meta.meta_info_def.tags.append("serve")
+    meta.graph_def.node.extend([
+        node("name", "Const", value=path.encode() or b"words.txt", dtype=7),
+        node("table", "HashTableV2", key_dtype=7, value_dtype=9),
+        node("init", "InitializeTableFromTextFileV2", "table", "name"),
+    ])  # fmt: skip
+    meta.signature_def["__saved_model_init_op"].outputs["__saved_model_init_op"].name = "init"
+    if not path:
+        asset = meta.asset_file_def.add(filename="words.txt")
+        asset.tensor_info.name = "name:0"
+    target = tmp_path / "model.meta"
+    target.write_bytes(meta.SerializeToString())
+    result = graphmill_cli("scan", str(target), "--json")
+    found = json.loads(result.out)["nodes"]
+    assert (result.code, [each["paths"] for each in found]) == (code, [[path]] * code)
+
+
 def test_allowed_effect_is_not_a_finding(graphmill_cli: Cli, tmp_path: Path) -> None:
     result = graphmill_cli("scan", graph_file(tmp_path), "--allow", "fs.read")
     assert result.code == 0
