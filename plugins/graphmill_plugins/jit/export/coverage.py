@@ -32,16 +32,21 @@ def refusals(
     ]
     reasons += [
         why
-        for node in _all_nodes(bodies, bodies.main, set())
+        for node in all_nodes(bodies)
         if node not in variables and (why := why_untraceable(node, bodies.choices)) is not None
     ]
     return list(dict.fromkeys(reasons))
 
 
-def _all_nodes(bodies: ScheduledBodies, body: ScheduledBody, seen: set[str]) -> Iterator[Node]:
+def all_nodes(bodies: ScheduledBodies) -> Iterator[Node]:
+    """Yield the nodes of a graph and of all functions that it calls."""
+    yield from _nodes_of(bodies, bodies.main, set())
+
+
+def _nodes_of(bodies: ScheduledBodies, body: ScheduledBody, seen: set[str]) -> Iterator[Node]:
     yield from body.nodes
     for node in body.nodes:
         for function in followed_functions(node):
             if function.name not in seen:
                 seen.add(function.name)
-                yield from _all_nodes(bodies, bodies.function(function), seen)
+                yield from _nodes_of(bodies, bodies.function(function), seen)

@@ -14,13 +14,14 @@ from graphmill.errors import (
     UnimplementedError,
     suggest,
 )
-from graphmill.spi import TensorShape, files
+from graphmill.spi import Source, TensorShape, files
 from graphmill.spi.graphs import is_result
 from graphmill.spi.passes import EffectsPolicy
 from graphmill_plugins._constants import marking
 from graphmill_plugins._jax import jax_module
-from graphmill_plugins.jit.export.coverage import refusals
+from graphmill_plugins.jit.export.coverage import all_nodes, refusals
 from graphmill_plugins.jit.export.input_shapes import input_shape
+from graphmill_plugins.jit.export.merged_references import bypass_merged_references
 from graphmill_plugins.jit.export.program import exported_program, serialized
 from graphmill_plugins.jit.functionalize import functionalize
 from graphmill_plugins.jit.ir.errors import NotTraceable
@@ -35,6 +36,7 @@ from graphmill_plugins.jit.tracing.values import is_array_value
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from graphmill.spi import Node
     from graphmill.spi.compilers import ExportGraph
 
     Arrays = Mapping[str, Any]
@@ -71,6 +73,7 @@ class JaxFunction:
         self.inputs = graph.inputs
         self.outputs = graph.outputs
         self._max_iterations = max_iterations
+        bypass_merged_references(graph.body.graph, graph.host)
         results = list(filter(is_result, graph.body.graph.nodes))
         records = functionalize(graph.body.graph, lambda _: None, results, host=graph.host)
         self._bodies = ScheduledBodies(graph.body, graph.host, EffectsPolicy())
@@ -78,11 +81,7 @@ class JaxFunction:
         if reasons:
             listed = "\n".join(f"  {reason}" for reason in reasons)
             raise UnimplementedError(f"JAX cannot compute {len(reasons)} nodes:\n{listed}")
-        slots = {name: slot for slot, name in enumerate(graph.variables)}
-        self._handles = {
-            node: TracedVariable(slots[name], node.output_types[0].is_ref, name)
-            for node, name in graph.variable_nodes.items()
-        }
+        self._handles = _traced_variables(graph, self._bodies)
         jax = jax_module()
         with jax.enable_x64(True):
             self.params: dict[str, Any] = {
@@ -210,6 +209,24 @@ class JaxFunction:
 def to_jax(graph: ExportGraph, *, max_iterations: int | None = None) -> JaxFunction:
     """Return a graph as a JAX function (the exporter `jax`)."""
     return JaxFunction(graph, max_iterations=max_iterations)
+
+
+def _traced_variables(graph: ExportGraph, bodies: ScheduledBodies) -> dict[Node, TracedVariable]:
+    """Return the variable of each node that names one, also within functions.
+
+    The functions of loops and conditionals have copies of the nodes of reference variables; a copy
+    has the name of its original, which is that of the variable.
+    """
+    slots = {name: slot for slot, name in enumerate(graph.variables)}
+    names = dict(graph.variable_nodes)
+    of_originals = {node.name: name for node, name in names.items()}
+    for node in all_nodes(bodies):
+        if node.op_def.traits.source is Source.VARIABLE and node.name in of_originals:
+            names.setdefault(node, of_originals[node.name])
+    return {
+        node: TracedVariable(slots[name], node.output_types[0].is_ref, name)
+        for node, name in names.items()
+    }
 
 
 def _require_64_bits() -> None:

@@ -148,7 +148,8 @@ class Tracer:
                 values[node] = trace(node, inputs, state)
             except NotTraceable as error:
                 raise error.at(node) from None
-        return [values[node][output] for node, output in scheduled.results], state
+        results = [values[node][output] for node, output in scheduled.results]
+        return [_read(value, state) for value in results], state
 
     def _named(self, node: Node, inputs: list[Any], state: State) -> tuple[Any, ...]:
         """Trace a node so that its operations have its name."""
@@ -486,3 +487,8 @@ def _variable(handle: TracedVariable, value: Any) -> Variable:
     variable = kind(as_dtype(value.dtype), tuple(value.shape), handle.name)
     variable.value = value
     return variable
+
+
+def _read(value: Any, state: State) -> Any:
+    """Return a result of a body, which is the value of a reference."""
+    return state[value] if isinstance(value, TracedVariable) and value.is_ref else value

@@ -146,10 +146,11 @@ def test_nodes_without_outputs_may_be_in_a_loop() -> None:
     assert float(function({}, {"x": 2.0})["power"]) == 8
 
 
-def test_conditional_that_assigns_updates_the_variable() -> None:
+@pytest.mark.parametrize("use_resource", [True, False], ids=["resource", "ref"])
+def test_conditional_that_assigns_updates_the_variable(use_resource: bool) -> None:
     with graphmill.Graph().as_default() as graph:
         p = graph.placeholder("bool", [], name="p")
-        v = graphmill.Variable(2.0, name="v")
+        v = graphmill.Variable(2.0, name="v", use_resource=use_resource)
 
         def add() -> Any:
             with graph.control_dependencies([v.assign_add(3.0, read_value=False)]):
@@ -163,6 +164,31 @@ def test_conditional_that_assigns_updates_the_variable() -> None:
     for value, after in ((True, 5), (False, 2)):
         outputs, params = function.update(function.params, {"p": value})
         assert (float(outputs["y"]), float(params["v"])) == (value, after)
+
+
+@pytest.mark.parametrize("use_resource", [True, False], ids=["resource", "ref"])
+def test_conditional_in_a_loop_that_assigns(use_resource: bool) -> None:
+    with graphmill.Graph().as_default() as graph:
+        x = graph.placeholder("float32", [], name="x")
+        v = graphmill.Variable(1.0, name="v", use_resource=use_resource)
+
+        def body(i: Any, total: Any) -> list[Any]:
+            changed = graphmill.cond(
+                ops.math.equal(i % 2, 0),
+                lambda: v.assign_add(x) + 0.0,
+                lambda: v.assign_sub(2 * x) + 0.0,
+            )
+            return [i + 1, total + changed]
+
+        total = graphmill.while_loop(lambda i, _: i < 3, body, [0, 0.0])[1]
+        init = graphmill.global_variables_initializer()
+    with graphmill.Session(graph=graph) as session:
+        session.run(init)
+        function = graphmill.export.convert(session, "jax", {"x": x}, {"total": total})
+        expected = float(session.run(total, {x: 5.0}))
+        after = float(session.run(v))
+    outputs, params = jax.jit(function.update)(function.params, {"x": np.float32(5)})
+    assert (float(outputs["total"]), float(params["v"])) == (expected, after) == (3, 1)
 
 
 def test_output_in_a_branch_is_refused() -> None:

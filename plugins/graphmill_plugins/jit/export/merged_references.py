@@ -1,0 +1,111 @@
+"""References that a conditional returns: read the variable itself after the conditional.
+
+    y = tf.cond(p, lambda: tf.assign_add(v, x), lambda: tf.assign_sub(v, x))
+
+With a variable of TensorFlow 1, both branches return a reference to `v`, which a functional
+conditional cannot return. A consumer of it reads `v` when it runs, after the branch. So it may as
+well take the reference that entered the conditional, if it waits for the conditional.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from graphmill.spi.graphs import is_merge, is_switch
+
+if TYPE_CHECKING:
+    from graphmill.spi import Edge, Graph, Host, Node
+
+    Tensor = tuple[Node, int]
+
+
+def bypass_merged_references(graph: Graph, host: Host) -> None:
+    """Replace each `Merge` of references to one variable by a `Merge` of its values.
+
+    Consumers of the reference get that from before the conditional, and wait for the new node.
+    Others are left as they are, such as a reference to one of two variables.
+
+    Args:
+        graph: the graph, which is changed.
+        host: provides the ops.
+    """
+    while (found := _next_to_bypass(graph)) is not None:
+        _bypass(graph, host, *found)
+
+
+def _next_to_bypass(graph: Graph) -> tuple[Node, Tensor] | None:
+    """Return a `Merge` of one reference, and the reference; None if there is none left.
+
+    Outer conditionals come first; after that they read a value of the inner ones.
+    """
+    for node in graph.nodes:
+        if not is_merge(node) or not node.output_types[0].is_ref:
+            continue
+        entered = _common_reference(node)
+        if entered is not None and not any(is_merge(edge.dst) for edge in node.out_edges):
+            return node, entered
+    return None
+
+
+def _common_reference(merge: Node) -> Tensor | None:
+    """Return the reference from before a conditional that all its branches return; else None."""
+    chains = [_chain(edge) for edge in merge.in_edges]
+    shared = set(chains[0]).intersection(*chains[1:])
+    return next((tensor for tensor in chains[0] if tensor in shared), None)
+
+
+def _chain(edge: Edge) -> list[Tensor]:
+    """Return a tensor and those before it that are the same reference, nearest first.
+
+    An op with one reference among its inputs returns that reference: nothing else makes one, but
+    the node of a variable. An inner conditional returns the reference that entered it, if all its
+    branches do. The border of a frame ends the chain.
+    """
+    tensor = (edge.src, edge.src_output)
+    chain = []
+    while tensor[0].output_types[tensor[1]].is_ref:
+        chain.append(tensor)
+        node = tensor[0]
+        if is_merge(node):
+            before = _common_reference(node)
+            if before is None:
+                break
+            tensor = before
+            continue
+        if node.op_def.traits.is_control_flow and not is_switch(node):
+            break
+        references = [e for e in node.in_edges if node.input_types[e.dst_input].is_ref]
+        if len(references) != 1:
+            break
+        tensor = (references[0].src, references[0].src_output)
+    return chain
+
+
+def _bypass(graph: Graph, host: Host, merge: Node, entered: Tensor) -> None:
+    values = [
+        (_added(graph, host, "Identity", f"{merge.name}/value", [(edge.src, edge.src_output)]), 0)
+        for edge in merge.in_edges
+    ]
+    joined = _added(graph, host, "Merge", f"{merge.name}/joined", values, N=len(values))
+    for node in (joined, *(value for value, _ in values)):
+        node.device, node.assigned_device = merge.device, merge.assigned_device
+    consumers = [edge.dst for edge in merge.out_edges if not edge.is_control]
+    waiting = [edge.dst for edge in merge.out_edges if edge.is_control]
+    graph.redirect(merge, 0, *entered)
+    graph.redirect(merge, 1, joined, 1)
+    for node in dict.fromkeys([*consumers, *waiting]):
+        graph.add_control_edge(joined, node)
+    graph.add_control_edges([edge.src for edge in merge.control_in_edges], joined)
+    graph.withdraw([merge])
+
+
+def _added(
+    graph: Graph, host: Host, op: str, name: str, inputs: list[Tensor], **attrs: Any
+) -> Node:
+    """Add a node for values of the type of its first input."""
+    while graph.has_node(name):
+        name += "_"
+    source, output = inputs[0]
+    dtype = source.output_types[output].base_dtype
+    op_def = host.ops.get(op)
+    return graph.add_node(name, op_def, inputs, attrs=op_def.with_defaults({"T": dtype, **attrs}))

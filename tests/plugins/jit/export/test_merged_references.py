@@ -1,0 +1,103 @@
+"""Conditionals of TensorFlow 1 that return references to variables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import graphmill
+from graphmill import errors, ops
+
+jax = pytest.importorskip("jax")
+pytestmark = pytest.mark.jax
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture(autouse=True)
+def with_64_bits() -> Iterator[None]:
+    with jax.enable_x64(True):
+        yield
+
+
+def chosen(ref: Any, predicate: Any, true: Any, false: Any) -> Any:
+    """Return the reference of `tf.cond` for two functions of a reference."""
+    no, yes = ops.control_flow.ref_switch(ref, predicate)
+    return ops.control_flow.ref_merge([false(no), true(yes)]).output
+
+
+def doubled(ref: Any) -> Any:
+    return ops.state.assign_add(ref, array_of(ref))
+
+
+def array_of(ref: Any) -> Any:
+    return ops.array.identity(ref)
+
+
+def check(make: Any, xs: tuple[float, ...] = (2.0, 0.5, -1.0)) -> None:
+    """Compare the exported function with the session, for the reference that `make` returns."""
+    with graphmill.Graph().as_default() as graph:
+        x = graph.placeholder("float32", [], name="x")
+        v = graphmill.Variable(1.0, name="v", use_resource=False)
+        merged = make(graph.get_tensor_by_name("v:0"), x)
+        outputs = {"y": merged * 3.0}
+        init = graphmill.global_variables_initializer()
+    with graphmill.Session(graph=graph) as session:
+        session.run(init)
+        function = graphmill.export.convert(session, "jax", {"x": x}, outputs)
+        for value in xs:
+            session.run(init)
+            expected = session.run(outputs, {x: value})["y"], session.run(v)
+            found, params = jax.jit(function.update)(function.params, {"x": np.float32(value)})
+            assert (found["y"], params["v"]) == expected
+
+
+def test_both_branches_assign() -> None:
+    check(lambda v, x: chosen(v, x > 0.0, lambda r: ops.state.assign_add(r, x), doubled))
+
+
+def test_a_branch_returns_the_variable_itself() -> None:
+    check(lambda v, x: chosen(v, x > 0.0, lambda r: r, doubled))
+
+
+def test_inner_conditional() -> None:
+    def outer(v: Any, x: Any) -> Any:
+        positive = x > 0.0
+
+        def inner(ref: Any) -> Any:
+            large = ops.control_flow.switch(x > 1.0, positive).output_true
+            return chosen(ref, large, doubled, lambda r: ops.state.assign_sub(r, array_of(r)))
+
+        return chosen(v, positive, inner, doubled)
+
+    check(outer)
+
+
+def test_reference_that_is_assigned_again() -> None:
+    def twice(v: Any, x: Any) -> Any:
+        first = chosen(v, x > 0.0, doubled, lambda r: r)
+        return chosen(first, x > 1.0, doubled, lambda r: ops.state.assign_sub(r, array_of(r)))
+
+    check(twice)
+
+
+def test_reference_to_one_of_two_variables_is_refused() -> None:
+    with graphmill.Graph().as_default() as graph:
+        x = graph.placeholder("float32", [], name="x")
+        for name in ("v", "w"):
+            graphmill.Variable(1.0, name=name, use_resource=False)
+        positive = x > 0.0
+        sides = [
+            ops.control_flow.ref_switch(graph.get_tensor_by_name(f"{name}:0"), positive)
+            for name in ("v", "w")
+        ]
+        merged = ops.control_flow.ref_merge([sides[0].output_false, sides[1].output_true]).output
+        y = merged * 3.0
+        init = graphmill.global_variables_initializer()
+    with graphmill.Session(graph=graph) as session:
+        session.run(init)
+        with pytest.raises(errors.UnimplementedError, match="passes a reference to a Merge"):
+            graphmill.export.convert(session, "jax", {"x": x}, {"y": y})
