@@ -6,8 +6,7 @@ Semantics: `tensorflow/core/common_runtime/direct_session.cc`.
 from __future__ import annotations
 
 import itertools
-from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from graphmill.errors import (
     CancelledError,
@@ -16,34 +15,29 @@ from graphmill.errors import (
     OpError,
 )
 from graphmill.lowering.callable_options import callable_rewrites
-from graphmill.lowering.debug_watches import insert_debug_nodes
 from graphmill.lowering.execution_state import GraphExecutionState
 from graphmill.lowering.functions.function_runtime import FunctionLibraryRuntime
 from graphmill.lowering.partitioning.build_executors import PartitionMaker
 from graphmill.lowering.passes import PassOptions, check_needed
 from graphmill.lowering.policies.effects_policy import policy_of
-from graphmill.lowering.prune import ClientEnd
 from graphmill.runtime.devices.device_mgr import DeviceMgr
 from graphmill.runtime.devices.transport import rendezvous_maker
 from graphmill.runtime.process import fork
-from graphmill.runtime.process.event_log import INFO, is_logged, log_event
 from graphmill.runtime.process.shutdown import watch_for_shutdown
 from graphmill.runtime.resources.session_state import SessionState
 from graphmill.runtime.session_interface import SessionInterface
 from graphmill.runtime.steps.cancellation import CancellationManager
+from graphmill.session.executors_builder import ExecutorsBuilder, collections_for
 from graphmill.session.executors_cache import (
     CachedExecutors,
     ExecutorsAndKeys,
     ExecutorsCache,
     Signature,
-    syncs_devices,
 )
 from graphmill.session.hot_steps import HotSteps
 from graphmill.session.session_devices import create_devices
-from graphmill.session.steps.feeds import feed_shape
 from graphmill.session.steps.partial_run import PartialRuns
 from graphmill.session.steps.step_call import execute, make_call
-from graphmill.session.steps.transfer import arrays_of_fed, copies_out, feed_converters
 from graphmill.session.thread_pools import ThreadPools
 
 if TYPE_CHECKING:
@@ -51,7 +45,6 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from graphmill import proto
-    from graphmill.access.broker import Broker
     from graphmill.access.rules import AccessRules
     from graphmill.explain.session_stats import SessionStats
     from graphmill.explain.step import StepRecord
@@ -73,8 +66,6 @@ if TYPE_CHECKING:
 MAX_VARIANTS = 16
 """Maximum number of option sets that change the graph for which a session caches executors."""
 _session_numbers = itertools.count(1)
-
-_MIN_LARGE_GRAPH_NODES: Final = 10_000  # from here on, full garbage collections take long
 
 
 class DirectSession(SessionInterface):
@@ -161,6 +152,9 @@ class DirectSession(SessionInterface):
         self._partitions = PartitionMaker(
             self._options, self._executor_factory, self._function_runtime
         )
+        self._builder = ExecutorsBuilder(
+            self._state, self._options, self._partitions, self._graph_lock
+        )
         self.hot_steps = HotSteps(self, config, self._executor_factory)
         self._cache = ExecutorsCache()
         self._variant_caches: dict[tuple[Any, ...], ExecutorsCache] = {}
@@ -200,7 +194,7 @@ class DirectSession(SessionInterface):
             OpError: see `graphmill.graph.formats.import_export.extend_graph`.
         """
         self.check_open()
-        with self._graph_lock, _collections_for(len(graph_def.node)):
+        with self._graph_lock, collections_for(len(graph_def.node)):
             self._state.extend(graph_def, large_tensors)
             self._state.freeze()
 
@@ -211,7 +205,7 @@ class DirectSession(SessionInterface):
             source: the graph object.
             num_taken: how many of its node ids the session has already.
         """
-        with self._graph_lock, _collections_for(len(source)):
+        with self._graph_lock, collections_for(len(source)):
             self._source, self._source_size = source, num_taken
             self._source_edits = source.edit_count
             self.sync_graph()
@@ -515,45 +509,14 @@ class DirectSession(SessionInterface):
         form: CallableRewrites | None,
         stepping: PartitionMaker | None = None,
     ) -> ExecutorsAndKeys:
-        feeds, fetches, targets = key
-        client_end = self._client_end() if is_partial else None
-        with self._graph_lock, _collections_for(len(self._state.graph)):
-            full = self._state.graph
-            client = self._state.build_client_graph(*key, client_end, form, watches)
-            needed_feeds = client.needed_feeds() if is_partial else {}
-            if watches:
-                insert_debug_nodes(client.graph, watches, self.host.ops, full)
-            maker = stepping or self._partitions
-            items, placements = maker.for_client_graph(client.graph, full)
-            if watches:
-                _publish_graphs(items, watches, self.effects.broker("a debug watch"))
-            shapes = tuple(
-                feed_shape(full, self._source or full, feed, self.host.ops) for feed in feeds
-            )
-        devices_of_feeds = {} if form is None else dict(form.feed_devices)
-        devices_of_fetches = {} if form is None else dict(form.fetch_devices)
-        to_host = copies_out(
-            items, client.fetch_types, [fetch in devices_of_fetches for fetch in fetches]
-        )
-        if form is None:
-            to_host = arrays_of_fed(to_host, fetches, feeds, client.fetch_types)
-        executors = ExecutorsAndKeys(
-            items=tuple(items),
-            feeds=feeds,
-            fetches=fetches,
-            targets=targets,
-            feed_types=client.feed_types,
-            fetch_types=client.fetch_types,
-            feed_shapes=shapes,
-            converters=feed_converters(items, feeds, client.feed_types, shapes, devices_of_feeds),
-            to_host=to_host,
-            placements=tuple(placements),
-            needed_feeds=needed_feeds,
+        executors = self._builder.build(
+            key,
+            self._source,
+            is_partial=is_partial,
+            watches=watches,
             form=form,
-            syncs_devices=syncs_devices(items, form),
+            maker=stepping,
         )
-        if is_logged("executor", INFO):
-            _log_executors(self.name, executors)
         if not (is_partial or watches or stepping):
             self.hot_steps.prepare(executors)
         return executors
@@ -561,24 +524,8 @@ class DirectSession(SessionInterface):
     def hot_partitions(
         self, key: Signature, form: CallableRewrites | None = None
     ) -> tuple[PerPartition, ...]:
-        """Return newly built partitions of a signature, with the passes of phase `HOT`.
-
-        Args:
-            key: the signature.
-            form: further options of a callable.
-
-        Raises:
-            OpError: a pass or a kernel refused the graph.
-        """
-        with self._graph_lock, _collections_for(len(self._state.graph)):
-            full = self._state.graph
-            client = self._state.build_client_graph(*key, form=form)
-            items, _ = self._partitions.for_client_graph(client.graph, full, is_hot=True)
-        return tuple(items)
-
-    def _client_end(self) -> ClientEnd:
-        client = self.devices.host.attributes
-        return ClientEnd(client.name, client.incarnation)
+        """Return newly built partitions of a signature; see `ExecutorsBuilder.hot_partitions`."""
+        return self._builder.hot_partitions(key, form)
 
     def _function_runtime(self, device: Device) -> FunctionLibraryRuntime:
         runtime = self._functions.get(device.name)
@@ -592,35 +539,6 @@ class DirectSession(SessionInterface):
         return runtime
 
 
-def _collections_for(num_nodes: int) -> AbstractContextManager[None]:
-    """Return the garbage collection context for building or lowering a graph of `num_nodes`."""
-    if num_nodes < _MIN_LARGE_GRAPH_NODES:
-        return nullcontext()
-    # Imported here: few graphs are large.
-    from graphmill.runtime.process.full_collections import NO_FULL_COLLECTIONS
-
-    return NO_FULL_COLLECTIONS
-
-
-def _log_executors(session: str, executors: ExecutorsAndKeys) -> None:
-    log_event(
-        "executor",
-        INFO,
-        "executors created",
-        session=session,
-        feeds=executors.feeds,
-        fetches=executors.fetches,
-        targets=executors.targets,
-        nodes={item.device.name: len(list(item.graph.nodes)) for item in executors.items},
-    )
-
-
 def watches_of(options: RunOptions | None) -> Sequence[Any]:
     """Return the `DebugTensorWatch`es that options request (clause P6)."""
     return () if options is None else options.debug_options.debug_tensor_watch_opts
-
-
-def _publish_graphs(items: Sequence[PerPartition], watches: Sequence[Any], broker: Broker) -> None:
-    from graphmill.session.debugging.debug_metadata import publish_graphs  # few steps are watched
-
-    publish_graphs(items, watches, broker)
