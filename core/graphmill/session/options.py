@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from graphmill import proto
 from graphmill.errors import InvalidArgumentError, suggest
 
 if TYPE_CHECKING:
@@ -36,6 +37,24 @@ def as_message(kind: type[_M], value: Message | bytes | Mapping[str, Any] | None
     if kind.DESCRIPTOR.name != _GRAPH:
         check_enums(message, what)
     return message
+
+
+def run_options_of(options: Any, run_metadata: Any = None) -> Any:
+    """Return `RunOptions` as a message, with a trace level if the metadata needs one.
+
+    Args:
+        options: a message, its bytes, a dict in protobuf's JSON form, or None.
+        run_metadata: the `RunMetadata` or `StepTrace` to fill, or None.
+
+    Raises:
+        InvalidArgumentError: the options are malformed.
+    """
+    message = None if options is None else as_message(proto.RunOptions, options, "options")
+    if run_metadata is None:
+        return message
+    from graphmill.explain.step_trace import traced_options  # few steps are traced
+
+    return traced_options(message, run_metadata)
 
 
 def check_enums(message: Message, path: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
@@ -15,12 +14,13 @@ from graphmill.graph.formats.import_export import extend_graph
 from graphmill.graph.graph import Graph
 from graphmill.plugin.host import default_host
 from graphmill.runtime.process.fork import fork_safe_lock
-from graphmill.session.options import as_message
+from graphmill.session.options import as_message, run_options_of
+from graphmill.session.steps.feeds import check_declared_once, checked_feeds
 from graphmill.session.steps.fetches import FetchPlan, feed_name, several, target_name
 from graphmill.session.targets import new_session, reset
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
     from types import TracebackType
     from typing import Self
@@ -170,13 +170,13 @@ class Session:
         """
         impl = self._impl
         impl.check_open()
-        feeds = _feeds(feed_dict)
+        feeds = checked_feeds(feed_dict)
         plan, key = self._signature(fetches, feeds, targets)
         if not (key[1] or key[2]):
             return plan.rebuild([])
         values = list(feeds.values())
         return plan.rebuild(
-            impl.run(key, values, _run_options(options, run_metadata), run_metadata)
+            impl.run(key, values, run_options_of(options, run_metadata), run_metadata)
         )
 
     def make_callable(
@@ -204,7 +204,7 @@ class Session:
             NotFoundError: a name does not exist, or an op has no kernel.
         """
         plan, key = self._signature(fetches, several(feed_list), targets)
-        call = self._impl.make_callable(key, plan.rebuild, _run_options(options))
+        call = self._impl.make_callable(key, plan.rebuild, run_options_of(options))
         return self._with_options(call, plan, key) if accept_options else call
 
     def make_callable_from_options(self, callable_options: Any) -> Callable[..., list[Any]]:
@@ -225,7 +225,7 @@ class Session:
         # Unlike in `run`, a name without an output index means output 0.
         fetches = [name if ":" in name else f"{name}:0" for name in message.fetch]
         plan, key = self._signature(fetches, message.feed, list(message.target))
-        _check_declared_once(key)
+        check_declared_once(key)
         options = message.run_options if message.HasField("run_options") else None
         return self._impl.make_callable(key, plan.rebuild, options, message)
 
@@ -275,8 +275,8 @@ class Session:
             UnimplementedError: an option does not apply to partial runs.
         """
         _, key = self._signature(fetches, several(feeds), targets)
-        _check_declared_once(key)
-        return self._impl.partial_run_setup(key, _run_options(options))
+        check_declared_once(key)
+        return self._impl.partial_run_setup(key, run_options_of(options))
 
     def partial_run(
         self,
@@ -305,7 +305,7 @@ class Session:
         impl = self._impl
         impl.check_open()
         plan = self._plan(fetches)
-        feeds = {feed_name(key, self._source): v for key, v in _feeds(feed_dict).items()}
+        feeds = {feed_name(key, self._source): v for key, v in checked_feeds(feed_dict).items()}
         if not (plan.tensors or feeds):
             return plan.rebuild([])
         results = impl.partial_run(handle, plan.tensors, feeds, run_metadata)
@@ -364,11 +364,11 @@ class Session:
             UnimplementedError: the session is on a server.
             OpError: as for `run`, before the step starts.
         """
-        feeds = _feeds(feed_dict)
+        feeds = checked_feeds(feed_dict)
         is_partial = partial_feeds is not None
         plan, key = self._signature(fetches, partial_feeds if is_partial else feeds, targets)
         if is_partial:
-            _check_declared_once(key)
+            check_declared_once(key)
         values = {} if is_partial else dict(zip(key[0], feeds.values(), strict=True))
         step = self._impl.debug_step(key, values, driver, is_partial=is_partial)
         return step, plan.rebuild
@@ -490,7 +490,9 @@ class Session:
             if len(values) != len(key[0]):
                 raise InvalidValueError(f"expected {len(key[0])} values, got {len(values)}")
             return plan.rebuild(
-                self._impl.run(key, list(values), _run_options(options, run_metadata), run_metadata)
+                self._impl.run(
+                    key, list(values), run_options_of(options, run_metadata), run_metadata
+                )
             )
 
         return run
@@ -582,31 +584,3 @@ def _default_graph() -> Any:
     from graphmill.ops.inputs.default_graph import get_default_graph, has_default_graph
 
     return get_default_graph() if has_default_graph() else None
-
-
-def _feeds(feed_dict: Mapping[Any, Any] | None) -> Mapping[Any, Any]:
-    if feed_dict is None:
-        return {}
-    if not isinstance(feed_dict, Mapping):
-        raise InvalidValueError(
-            f"feed_dict is a {type(feed_dict).__name__}; expected a dict of values by tensor"
-        )
-    return feed_dict
-
-
-def _check_declared_once(signature: Signature) -> None:
-    feeds, fetches, _ = signature
-    for position, name in enumerate(feeds):
-        if name in feeds[:position]:
-            raise InvalidValueError(f"Endpoint {name!r} fed more than once; declare it once")
-        if name in fetches:
-            raise InvalidValueError(f"{name} is both fed and fetched; declare it as one of the two")
-
-
-def _run_options(options: Any, run_metadata: Any = None) -> Any:
-    message = None if options is None else as_message(proto.RunOptions, options, "options")
-    if run_metadata is None:
-        return message
-    from graphmill.explain.step_trace import traced_options  # few steps are traced
-
-    return traced_options(message, run_metadata)

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from graphmill import errors, proto
-from graphmill.session.options import as_message, copy_message
+from graphmill.session.options import as_message, copy_message, run_options_of
+from graphmill.timeline import StepTrace
 
 LEVEL_5 = proto.ConfigProto()
 LEVEL_5.graph_options.optimizer_options.opt_level = 5  # type: ignore[assignment]
@@ -139,3 +140,17 @@ def test_s6_metadata_has_the_callers_class() -> None:
     foreign = Foreign()
     copy_message(source, foreign)  # type: ignore[arg-type]
     assert foreign.content == source.SerializeToString()
+
+
+def test_run_options_are_given_in_any_form() -> None:
+    expected = proto.RunOptions(timeout_in_ms=7)
+    for options in (expected, expected.SerializeToString(), {"timeout_in_ms": 7}):
+        assert run_options_of(options) == expected
+    assert run_options_of(None) is None
+
+
+def test_a_step_trace_requests_a_full_trace() -> None:
+    full = proto.RunOptions.FULL_TRACE
+    assert run_options_of(None, StepTrace()).trace_level == full
+    assert run_options_of({"timeout_in_ms": 7}, StepTrace()).timeout_in_ms == 7
+    assert run_options_of(None, proto.RunMetadata()) is None

@@ -6,6 +6,7 @@ variable) can see that it does not own the memory.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from graphmill.graph.graph import Graph
     from graphmill.graph.node import Node
     from graphmill.ops.definition.op_registry import OpRegistry
+    from graphmill.session.executors_cache import Signature
     from graphmill.typing import Shape, Value
 
 _PLACEHOLDERS = (Source.PLACEHOLDER, Source.PLACEHOLDER_WITH_DEFAULT)
@@ -39,6 +41,35 @@ _FROM_KINDS = {
 _PLAIN_VALUES = (bool, int, float, complex, str, bytes, list, tuple, dict, np.generic, np.ndarray)
 """Classes of values that are refused as variants: kernels would misinterpret them."""
 _SCALAR_MEANS_UNKNOWN_BEFORE = 24  # older producers wrote rank 0 for an unknown shape
+
+
+def checked_feeds(feed_dict: Mapping[Any, Any] | None) -> Mapping[Any, Any]:
+    """Return the values by tensor that a call feeds; None means no feeds.
+
+    Raises:
+        InvalidValueError: it is not a mapping.
+    """
+    if feed_dict is None:
+        return {}
+    if not isinstance(feed_dict, Mapping):
+        raise InvalidValueError(
+            f"feed_dict is a {type(feed_dict).__name__}; expected a dict of values by tensor"
+        )
+    return feed_dict
+
+
+def check_declared_once(signature: Signature) -> None:
+    """Check that no tensor is declared as a feed twice, or as a feed and a fetch.
+
+    Raises:
+        InvalidValueError: one is.
+    """
+    feeds, fetches, _ = signature
+    for position, name in enumerate(feeds):
+        if name in feeds[:position]:
+            raise InvalidValueError(f"Endpoint {name!r} fed more than once; declare it once")
+        if name in fetches:
+            raise InvalidValueError(f"{name} is both fed and fetched; declare it as one of the two")
 
 
 def static_shape(node: Node, output: int, producer: int) -> Shape:

@@ -17,7 +17,12 @@ from graphmill.graph.builder import Graph
 from graphmill.graph.formats.import_export import graph_from_graph_def
 from graphmill.ops.attrs.attr_types import ShapeAttr
 from graphmill.ops.definition.op_registry import OpRegistry
-from graphmill.session.steps.feeds import feed_converter, static_shape
+from graphmill.session.steps.feeds import (
+    check_declared_once,
+    checked_feeds,
+    feed_converter,
+    static_shape,
+)
 from graphmill.testing.proto_builders import const_def, graph_def, node_def
 
 
@@ -416,3 +421,32 @@ def test_plain_values_are_no_variants_and_no_handles(value: Any, dtype: str) -> 
 def test_arrays_of_variants_are_fed_as_they_are() -> None:
     value = np.array([object(), None])
     assert converted(value, "variant") is value
+
+
+# ----------------------------------------------------------------------------------- declarations
+
+
+def test_no_feeds_are_an_empty_mapping() -> None:
+    assert checked_feeds(None) == {}
+
+
+def test_feeds_must_be_a_mapping() -> None:
+    feeds = {"x:0": 1.0}
+    assert checked_feeds(feeds) is feeds
+    with pytest.raises(errors.InvalidValueError, match="feed_dict is a list; expected a dict"):
+        checked_feeds([1.0])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("feeds", "fetches", "message"),
+    [
+        (("x:0", "x:0"), (), "'x:0' fed more than once"),
+        (("x:0",), ("y:0", "x:0"), "x:0 is both fed and fetched"),
+    ],
+)
+def test_tensors_are_declared_once(
+    feeds: tuple[str, ...], fetches: tuple[str, ...], message: str
+) -> None:
+    check_declared_once((("x:0",), ("y:0",), ()))
+    with pytest.raises(errors.InvalidValueError, match=message):
+        check_declared_once((feeds, fetches, ()))
