@@ -18,6 +18,7 @@ _PART = re.compile(
     r"|device:(?P<type>[A-Za-z][A-Za-z0-9_]*|\*)(?::(?P<id>\d{1,9}|\*))?"
     r"|(?P<old_type>[Cc][Pp][Uu]|[Gg][Pp][Uu]|[Tt][Pp][Uu])(?::(?P<old_id>\d{1,9}|\*))?)(?=/|$)"
 )
+_DEVICE: Final = "/device:"
 _LEGACY_TYPES = {"cpu": "CPU", "gpu": "GPU", "tpu": "TPU"}
 
 
@@ -106,6 +107,16 @@ _OPEN: Final = DeviceName()
 def canonical_device_name(name: str, base: DeviceName = _OPEN) -> str:
     """Return the canonical spelling of `name`, with unspecified parts taken from `base`."""
     return str(parse_device_name(name).merged_over(base))
+
+
+def task_of(device: str) -> str:
+    """Return the name of the task of a full device name, such as `/job:worker/replica:0/task:1`."""
+    return device.partition(_DEVICE)[0]
+
+
+def local_name(device: str) -> str:
+    """Return a full device name without its task, such as `GPU:0`."""
+    return device.rpartition(_DEVICE)[2]
 
 
 def _text(value: str | None) -> str | None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
+from graphmill.graph.device_name import local_name
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -68,7 +70,7 @@ def summary_lines(records: Sequence[NodeRecord], *, has_run: bool) -> list[str]:
 
 
 def _on_devices(records: Sequence[NodeRecord]) -> str:
-    devices = Counter(record.device.rpartition("/device:")[2] for record in records)
+    devices = Counter(local_name(record.device) for record in records)
     total = f"{len(records)} nodes"
     if len(devices) == 1:
         return f"{total} on {next(iter(devices))}"

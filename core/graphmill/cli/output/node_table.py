@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from graphmill.cli.output.explain_summary import NOT_RUN
 from graphmill.cli.output.formatting import Table
+from graphmill.graph.device_name import local_name
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -66,7 +67,7 @@ def node_blocks(
 
 
 def _cells(record: NodeRecord, added: Collection[str], *, has_run: bool) -> tuple[str, ...]:
-    device = record.device.rpartition("/device:")[2]
+    device = local_name(record.device)
     kernel = record.kernel.removeprefix("graphmill_plugins.kernels.")
     op = f"{record.op} (added)" if record.node in added else record.op
     tier = record.tier if has_run else NOT_RUN

@@ -8,6 +8,7 @@ from graphmill.cli.output.formatting import Table
 from graphmill.explain.memory import peaks
 from graphmill.explain.memory_forecast import MemoryForecast, forecast_memory
 from graphmill.explain.plain import as_plain
+from graphmill.graph.device_name import local_name
 from graphmill.session.timeouts import timeout_options
 
 if TYPE_CHECKING:
@@ -112,4 +113,4 @@ def _table(title: str, peak: Peak) -> Table:
 
 
 def _short(device: str) -> str:
-    return device.rpartition("/device:")[2] or "the device"
+    return local_name(device) or "the device"

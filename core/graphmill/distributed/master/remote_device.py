@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from graphmill.errors import UnimplementedError
+from graphmill.graph.device_name import task_of
 from graphmill.runtime.devices.device import Device, DeviceAttributes
 
 if TYPE_CHECKING:
@@ -98,6 +99,6 @@ def remote_devices(
     def rank(attributes: DeviceAttributes) -> tuple[int, bool, str]:
         kind = attributes.device_type
         priority = host.devices.priority(kind) if kind in host.devices else 0
-        return -priority, attributes.name.partition("/device:")[0] != master_task, attributes.name
+        return -priority, task_of(attributes.name) != master_task, attributes.name
 
     return [RemoteDevice(a, kinds.get(a.device_type)) for a in sorted(all_attributes, key=rank)]

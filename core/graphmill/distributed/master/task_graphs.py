@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from graphmill import proto
 from graphmill.distributed.worker.task_collectives import note_members
+from graphmill.graph.device_name import task_of
 from graphmill.graph.formats.import_export import graph_to_graph_def
 from graphmill.graph.node_roles import is_receive, is_send
 from graphmill.graph.transfer_ops import NEVER_DEAD_ATTR
@@ -151,7 +152,7 @@ def _renamed(text: str, new: dict[str, str]) -> str:
 
 
 def _part_of(device: str, graphs: dict[str, TaskGraph]) -> TaskGraph:
-    return graphs.setdefault(device.partition("/device:")[0], TaskGraph(proto.GraphDef(), {}, {}))
+    return graphs.setdefault(task_of(device), TaskGraph(proto.GraphDef(), {}, {}))
 
 
 def _signed(incarnation: int) -> int:

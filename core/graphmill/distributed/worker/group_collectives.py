@@ -20,6 +20,7 @@ from graphmill import proto
 from graphmill.distributed.worker.group_leader import EXCHANGE_PROTOCOL
 from graphmill.distributed.worker.task_collectives import End, TaskCollectives
 from graphmill.errors import CancelledError, DeadlineExceededError, OpError, UnimplementedError
+from graphmill.graph.device_name import task_of
 from graphmill.runtime.process.fork import fork_safe_lock
 from graphmill.runtime.steps.cancellation import CancellationManager
 
@@ -120,7 +121,7 @@ class GroupCollectives:
         Raises:
             UnavailableError: the leader is not in the cluster of the session.
         """
-        is_here = self.leader_task == next(iter(self.devices)).partition("/device:")[0]
+        is_here = self.leader_task == task_of(next(iter(self.devices)))
         return self._leader if is_here else peers.get(self.leader_task)
 
     def members(self, request: CollectiveRequest) -> tuple[End, ...] | None:

@@ -28,6 +28,7 @@ from graphmill.errors import (
     UnimplementedError,
     error_class,
 )
+from graphmill.graph.device_name import task_of
 from graphmill.runtime.process.fork import fork_safe_lock
 
 if TYPE_CHECKING:
@@ -201,7 +202,7 @@ class GroupLeader:
             absent = {d for group in self._groups.values() for d in group.absent(CHECK_SECONDS / 2)}
             if any(group.meetings for group in self._groups.values()):
                 self._check_later()
-        tasks = {device.partition("/device:")[0] for device in absent} - {self._task}
+        tasks = {task_of(device) for device in absent} - {self._task}
         for task in tasks:
             try:
                 self._peers.get(task).get_status(partial(self._heard, task))
@@ -219,7 +220,7 @@ class GroupLeader:
         with self._lock:
             failed = []
             for group in list(self._groups.values()):
-                devices = {d for d in group.members if d.partition("/device:")[0] == task}
+                devices = {d for d in group.members if task_of(d) == task}
                 lost = {d for d in devices if found.get(d) != group.incarnation(d)}
                 waiters = group.take_absent(lost)
                 failed += [(group.key, waiter) for waiter in waiters]
@@ -323,7 +324,7 @@ class _Group:
         return proto.CompleteGroupResponse(
             group_key=self.key,
             group_size=self.size,
-            num_tasks=len({device.partition("/device:")[0] for device in self.members}),
+            num_tasks=len({task_of(device) for device in self.members}),
             device_attributes=[self.members[device] for device in sorted(self.members)],
             exchange_protocol=EXCHANGE_PROTOCOL,
         )

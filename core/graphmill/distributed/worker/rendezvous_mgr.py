@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from graphmill.distributed.worker.remote_rendezvous import RemoteRendezvous
 from graphmill.errors import AbortedError, InvalidArgumentError
+from graphmill.graph.device_name import task_of
 from graphmill.runtime.process.fork import fork_safe_lock
 from graphmill.runtime.rendezvous import RendezvousKey, TransferArgs
 from graphmill.runtime.steps.frame_ids import ROOT_FRAME_ITERATION
@@ -147,7 +148,7 @@ class RendezvousMgr:
             raise AbortedError(
                 "RecvTensor expects a different device incarnation: "
                 f"{key.src_incarnation} vs. {incarnation}. Your worker job "
-                f'("{device.name.partition("/device:")[0]}") was probably restarted. Check your '
+                f'("{task_of(device.name)}") was probably restarted. Check your '
                 "worker job for the reason why it was restarted."
             )
 

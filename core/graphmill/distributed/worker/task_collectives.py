@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from graphmill.errors import InternalError, OpError
+from graphmill.graph.device_name import task_of
 from graphmill.ops.definition.effects import effects_of
 from graphmill.runtime.collectives import (
     COLLECTIVE_MEMBERS_ATTR,
@@ -73,7 +74,7 @@ class End(NamedTuple):
     @property
     def task(self) -> str:
         """The name of its task."""
-        return self.device.partition("/device:")[0]
+        return task_of(self.device)
 
     def __str__(self) -> str:
         return f"{self.device};{self.incarnation:016x}"

@@ -24,6 +24,7 @@ from graphmill.errors import (
     InvalidArgumentError,
     OpError,
 )
+from graphmill.graph.device_name import task_of
 from graphmill.lowering.policies.effects_policy import policy_of, server_policy_of
 from graphmill.runtime.steps.cancellation import CancellationManager
 from graphmill.runtime.threads.driver_threads import DriverThreads
@@ -82,7 +83,7 @@ class Worker:
         group_leader: str = "",
     ) -> None:
         self.devices = devices
-        self.task = devices.host.name.partition("/device:")[0]
+        self.task = task_of(devices.host.name)
         self.rendezvous = RendezvousMgr(devices)
         self.sessions = WorkerSessionMgr(self.task, host, config, devices, peers, new_peers)
         self.group_leader = GroupLeader(self.task, peers)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from graphmill.distributed.worker.graph_mgr import GraphMgr
 from graphmill.errors import AbortedError, CancelledError
+from graphmill.graph.device_name import task_of
 from graphmill.runtime.devices.device_mgr import DeviceMgr
 from graphmill.runtime.process.fork import fork_safe_lock
 from graphmill.runtime.resources.session_state import SessionState
@@ -204,7 +205,7 @@ class WorkerSessionMgr:
 
     def _isolated_devices(self) -> DeviceMgr:
         """Return devices with the attributes of the worker's and resources of their own."""
-        prefix = next(iter(self._devices)).name.partition("/device:")[0]
+        prefix = task_of(next(iter(self._devices)).name)
         shared = {device.name: device.attributes for device in self._devices}
         devices = create_devices(self._host, self._config, prefix)
         for device in devices:

@@ -23,6 +23,7 @@ from graphmill.dtypes import int32
 from graphmill.errors import InvalidArgumentError
 from graphmill.graph.algorithms import topological_order
 from graphmill.graph.control_flow.frames import FrameInfo, FramePath, analyse_frames, output_frame
+from graphmill.graph.device_name import local_name
 from graphmill.graph.node_roles import (
     is_enter,
     is_exit,
@@ -190,7 +191,7 @@ class ControlLoops:
         return node
 
     def _free_name(self, role: str, device: str, path: FramePath) -> str:
-        short = device.rpartition("/device:")[2].replace(":", "_")
+        short = local_name(device).replace(":", "_")
         name = f"{_PREFIX}/{'/'.join(path)}/{short}/{role}"
         while self.graph.has_node(name):
             name += "_"

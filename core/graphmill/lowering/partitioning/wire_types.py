@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphmill.dtypes import bfloat16, float32
+from graphmill.graph.device_name import task_of
 from graphmill.lowering.partitioning.partition import base_type
 
 if TYPE_CHECKING:
@@ -30,4 +31,4 @@ def _bfloat16_between_tasks(edge: Edge) -> DType:
 
 
 def _task(node: Node) -> str:
-    return node.assigned_device.partition("/device:")[0]
+    return task_of(node.assigned_device)

@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from graphmill.graph.device_name import local_name
 from graphmill.runtime.steps.step_stats import (
     IN_FLIGHT,
     NodeStats,
@@ -191,7 +192,7 @@ def _fixed_part(name: str, outputs: Sequence[OutputStats], device: str) -> bytes
     from graphmill.proto import step_stats_pb2
 
     node = step_stats_pb2.NodeExecStats(node_name=name)
-    allocator = device.rpartition("/device:")[2].partition(":")[0].lower()
+    allocator = local_name(device).partition(":")[0].lower()
     for slot, output in enumerate(outputs):
         description = node.output.add(slot=slot).tensor_description
         write_output(output, description)
