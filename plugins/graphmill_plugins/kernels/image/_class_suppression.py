@@ -7,10 +7,16 @@ not suffice is computed alone.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from graphmill_plugins.kernels.image._overlaps import (
+    Corners,
+    as_integers,
+    greedy,
+    intersection_over_union,
+)
 from graphmill_plugins.kernels.image.boxes import iou_of, suppress
 
 if TYPE_CHECKING:
@@ -21,8 +27,6 @@ _MIN_CANDIDATES: Final = 16
 _MAX_CANDIDATES: Final = 512  # of a row; with more, each row is computed alone, to save memory
 _PAIRS_AT_ONCE: Final = 1 << 15  # pairs whose overlaps fit in a processor's cache
 _LAST: Final = np.int32(0x7FFFFFFF)  # sorts behind the keys of all scores
-_LARGEST: Final = np.finfo(np.float32).max
-_WORD_BITS: Final = 64
 
 
 def num_candidates(counts: Value, limits: Limits) -> int:
@@ -49,10 +53,11 @@ def suppress_rows(boxes: Value, scores: Value, counts: Value, limits: Limits) ->
     for start in range(0, len(scores), rows_at_once):
         some = slice(start, start + rows_at_once)
         candidates = boxes[image[some, None], order[some], column[some, None]]
-        overlaps = _as_integers(intersection_over_union(candidates), limits.overlap)
+        corners = Corners.of(candidates)
+        overlaps = as_integers(intersection_over_union(corners, corners), limits.overlap)
         for row, bits in zip(order[some].tolist(), overlaps, strict=True):
             count = int(counts[len(selected)])
-            chosen = _greedy(bits[:count], limits.most)
+            chosen = greedy(bits[:count], limits.most)
             if len(chosen) < limits.most and count > width:
                 selected.append(_alone(boxes, scores, len(selected), limits))
             else:
@@ -85,74 +90,3 @@ def _best_first(scores: Value, threshold: float) -> Value:
     keys |= np.arange(scores.shape[1])
     keys.sort(axis=1)
     return keys & 0xFFFFFFFF
-
-
-def intersection_over_union(boxes: Value) -> Any:
-    """Return the overlap of each box (rows, boxes, 4) with each one of its row, in float32.
-
-    Boxes of zero area overlap nothing. NumPy is slow with an operand that is repeated along the
-    last axis, so these are written out first.
-    """
-    corners = np.ascontiguousarray(np.moveaxis(boxes, -1, 0))
-    low, high = np.minimum(corners[:2], corners[2:]), np.maximum(corners[:2], corners[2:])
-    size = high - low
-    area = size[0] * size[1]
-    is_empty = ~(area > 0)
-    if is_empty.any():  # lengths in common with such a box become 0
-        low[:, is_empty], high[:, is_empty], area[is_empty] = _LARGEST, -_LARGEST, 0
-    first, last = np.empty((2, *low.shape, low.shape[-1]), np.float32)
-    first[...], last[...] = low[..., None], high[..., None]
-    np.maximum(first, low[..., None, :], out=first)
-    np.minimum(last, high[..., None, :], out=last)
-    length = np.maximum(first, last, out=last)
-    length -= first
-    common = np.multiply(length[0], length[1], out=length[0])
-    union = first[0]
-    union[...] = area[..., None]
-    union += area[..., None, :]
-    union -= common
-    common /= union
-    return common
-
-
-def _as_integers(overlaps: Value, limit: float) -> list[list[int]]:
-    """Return an integer for each box of each row, with a bit for each box that overlaps it.
-
-    Args:
-        overlaps: (rows, boxes, boxes).
-        limit: the overlap above which a bit is set.
-    """
-    rows, count, _ = overlaps.shape
-    words = max(1, -(-count // _WORD_BITS))
-    is_above = np.zeros((rows, count, words * _WORD_BITS), np.bool_)
-    np.greater(overlaps, limit, out=is_above[..., :count])
-    packed = np.packbits(is_above.reshape(-1), bitorder="little").view("<u8")
-    if words == 1:
-        return packed.reshape(rows, count).tolist()  # type: ignore[no-any-return]
-    size = words * packed.itemsize
-    return [
-        [
-            int.from_bytes(text[start : start + size], "little")
-            for start in range(0, len(text), size)
-        ]
-        for text in map(bytes, packed.reshape(rows, count * words))
-    ]
-
-
-def _greedy(overlaps: list[int], most: int) -> list[int]:
-    """Return at most `most` selected positions of one row.
-
-    Args:
-        overlaps: for each position an integer with a bit for each position that overlaps it.
-        most: the maximum number of selected positions.
-    """
-    selected: list[int] = []
-    dropped = 0
-    for position, others in enumerate(overlaps):
-        if dropped >> position & 1:
-            continue
-        if len(selected) >= most:
-            break
-        selected.append(position)
-        dropped |= others
-    return selected

@@ -13,6 +13,12 @@ import numpy as np
 from graphmill import errors
 from graphmill.spi import kernel
 from graphmill_plugins.kernels._support import check_size
+from graphmill_plugins.kernels.image._overlaps import (
+    Corners,
+    as_integers,
+    greedy,
+    intersection_over_union,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,30 +70,15 @@ def scalar(name: str, value: Value) -> Any:
 def iou_of(boxes: Any) -> Similarity:
     """Return a function that computes the intersection over union of boxes, in float32.
 
-    Both arguments of the function are box indices, scalars or arrays that broadcast.
+    Both arguments of the function are indices of boxes; the result has a row for each of the first.
     """
-    wide = boxes.astype(np.float32)
-    top, bottom = np.minimum(wide[:, 0], wide[:, 2]), np.maximum(wide[:, 0], wide[:, 2])
-    left, right = np.minimum(wide[:, 1], wide[:, 3]), np.maximum(wide[:, 1], wide[:, 3])
-    area = (bottom - top) * (right - left)
-    all_have_area = bool((area > 0).all())
-
-    def similarity(box: Any, others: Any) -> Any:
-        height = np.minimum(bottom[box], bottom[others]) - np.maximum(top[box], top[others])
-        width = np.minimum(right[box], right[others]) - np.maximum(left[box], left[others])
-        common = np.maximum(height, 0) * np.maximum(width, 0)
-        union = area[box] + area[others] - common
-        if all_have_area:
-            return common / union
-        has_area = (area[box] > 0) & (area[others] > 0)
-        return np.where(has_area, common / np.where(has_area, union, 1), np.float32(0))
-
-    return similarity
+    corners = Corners.of(boxes)
+    return lambda some, others: intersection_over_union(corners.take(some), corners.take(others))
 
 
 def overlap_of(overlaps: Any) -> Similarity:
-    """Return a function of box indices that looks up the given overlaps."""
-    return lambda box, others: overlaps[box, others]
+    """Return a function of indices of boxes that looks up the given overlaps."""
+    return lambda some, others: overlaps[some[:, None], others]
 
 
 def suppress(similarity: Similarity, scores: Any, limits: Limits) -> tuple[list[int], list[float]]:
@@ -122,17 +113,13 @@ def _suppress_at_once(similarity: Similarity, scores: Any, limits: Limits) -> li
     for start in range(0, order.size, at_once):
         some = order[start : start + at_once]
         if selected:
-            overlaps = similarity(some[:, None], np.array(selected)) > limits.overlap
+            overlaps = similarity(some, np.array(selected)) > limits.overlap
             some = some[~overlaps.any(axis=1)]
-        overlaps = similarity(some, some[:, None]) > limits.overlap
-        by_box = np.packbits(overlaps, axis=1, bitorder="little")
-        dropped = 0  # a bit for each box of the batch that overlaps a selected one
-        for position, box in enumerate(some.tolist()):
-            if len(selected) >= limits.most:
-                return selected
-            if not dropped >> position & 1:
-                selected.append(box)
-                dropped |= int.from_bytes(by_box[position].tobytes(), "little")
+        bits = as_integers(similarity(some, some).T[None], limits.overlap)[0]
+        chosen = greedy(bits, limits.most - len(selected))
+        selected += some[chosen].tolist()
+        if len(selected) >= limits.most:
+            break
     return selected
 
 
@@ -153,7 +140,7 @@ def _suppress_by_fading(
         best = int(np.argmax(left)) if left.size else -1
         if taken < order.size and (best < 0 or left[best] <= scores[order[taken]]):
             more = order[taken : taken + _AT_ONCE]
-            overlaps = similarity(more[:, None], np.array(selected, np.intp))
+            overlaps = similarity(more, np.array(selected, np.intp))
             faded = scores[more] * np.exp(fade * np.square(overlaps)).prod(axis=1)
             is_alive = np.isfinite(left)
             boxes = np.concatenate([boxes[is_alive], more])
@@ -164,7 +151,8 @@ def _suppress_by_fading(
             break
         selected.append(int(boxes[best]))
         selected_scores.append(float(left[best]))
-        left *= np.exp(fade * np.square(similarity(selected[-1], boxes)))
+        overlaps = similarity(boxes[best, None], boxes)[0]
+        left *= np.exp(fade * np.square(overlaps))
         left[best] = -np.inf
     return selected, selected_scores
 

@@ -5,7 +5,7 @@ Semantics: tensorflow/core/kernels/image/non_max_suppression_op.cc.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -13,6 +13,11 @@ from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
 from graphmill_plugins.kernels._support import INT32_MAX, check_size, shape_text
 from graphmill_plugins.kernels.image._class_suppression import num_candidates, suppress_rows
+from graphmill_plugins.kernels.image._overlaps import (
+    Corners,
+    as_integers,
+    intersection_over_union,
+)
 from graphmill_plugins.kernels.image.boxes import Limits, check_limits, scalar
 
 if TYPE_CHECKING:
@@ -77,7 +82,7 @@ class _SharedBoxes:
         self._rank = np.zeros(len(boxes), np.intp)
         self._rank[self._used] = np.arange(len(self._used))
         self._scores = scores
-        self._corners = _corners(boxes[self._used])
+        self._corners = Corners.of(boxes[self._used])
         self._overlapping: dict[int, int] = {}
 
     def selected(self) -> list[list[int]]:
@@ -103,45 +108,11 @@ class _SharedBoxes:
         """Return an integer with a bit for each box that overlaps the box of this rank."""
         if rank not in self._overlapping:
             start = rank // _AT_ONCE * _AT_ONCE
-            overlaps = self._compare(slice(start, start + _AT_ONCE)) > self._limits.overlap
-            rows = np.packbits(overlaps, axis=1, bitorder="little")
-            bits = [int.from_bytes(row.tobytes(), "little") for row in rows]
+            some = np.arange(start, min(start + _AT_ONCE, len(self._used)))
+            overlaps = intersection_over_union(self._corners.take(some), self._corners)
+            bits = as_integers(overlaps[None], self._limits.overlap)[0]
             self._overlapping.update(enumerate(bits, start))
         return self._overlapping[rank]
-
-    def _compare(self, some: slice) -> Any:
-        """Return the intersection over union of some boxes with all boxes, in float32.
-
-        NumPy computes the minimum of two arrays four times as fast as that of an array and a
-        scalar, so each box is repeated along the axis of the boxes that it is compared with.
-        """
-        top, left, bottom, right, area = self._corners
-        shape = (len(top[some]), len(top))
-        height, width, other, zero = np.empty((4, *shape), np.float32)
-        zero[...] = 0
-        for length, first, last in ((height, top, bottom), (width, left, right)):
-            length[...] = last[some, None]
-            np.minimum(length, last, out=length)
-            other[...] = first[some, None]
-            np.maximum(other, first, out=other)
-            length -= other
-            np.maximum(length, zero, out=length)
-        height *= width
-        np.add(area[some, None], area, out=other)
-        other -= height
-        height /= other
-        return height
-
-
-def _corners(boxes: Value) -> tuple[Any, ...]:
-    """Return top, left, bottom, right and area of boxes; boxes of zero area overlap nothing."""
-    wide = boxes.astype(np.float32)
-    low, high = np.minimum(wide[:, :2], wide[:, 2:]), np.maximum(wide[:, :2], wide[:, 2:])
-    area = (high[:, 0] - low[:, 0]) * (high[:, 1] - low[:, 1])
-    has_area = area > 0
-    low[~has_area], high[~has_area], area[~has_area] = np.inf, -np.inf, 0
-    columns = np.ascontiguousarray(np.concatenate([low, high], axis=1).T)
-    return (*columns, area)
 
 
 @kernel("CombinedNonMaxSuppression", host=True, dynamic_shape=True, expensive=True)

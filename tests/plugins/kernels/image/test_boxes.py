@@ -40,7 +40,7 @@ def test_soft_suppression_lowers_scores_of_overlapping_boxes(score):
         assert faded == pytest.approx(left[box], rel=1e-4)
         assert left[box] >= max(left.values()) * (1 - 1e-4)
         del left[box]
-        overlaps = similarity(box, np.array(list(left))).tolist()
+        (overlaps,) = similarity(np.array([box]), np.array(list(left))).tolist()
         for other, value in zip(left, overlaps, strict=True):
             left[other] *= math.exp(-0.5 / 0.3 * value * value)
     assert len(selected) == 100 or max(left.values()) <= score * (1 + 1e-4)
