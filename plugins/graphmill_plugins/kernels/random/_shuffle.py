@@ -21,9 +21,9 @@ _MAX_SEQUENTIAL: Final = 300  # number of integers up to which sequential swaps 
 
 def shuffled(generator: _philox.Philox, size: int) -> Any:
     """Return the integers from 0 to `size` - 1 in random order."""
-    positions = np.arange(size - 1)
     samples = _philox.samples(np, generator, size - 1)
-    others = positions + samples % (size - positions).astype(np.uint32)
+    others = np.arange(size - 1)
+    others += samples % np.arange(size, 1, -1, dtype=np.uint32)
     return swapped(size, others)
 
 
@@ -49,24 +49,36 @@ def swapped(size: int, others: Value) -> Any:
 
 def _repeated_targets(targets: Any) -> tuple[Any, Any]:
     """Return the swaps whose target an earlier one has too, and the last of the earlier ones."""
-    bits = 16 if len(targets) <= 1 << 16 else 32
-    packed = np.uint32 if bits == 16 else np.uint64  # a target and its swap, to sort both at once
-    keys = targets.astype(packed) << packed(bits) | np.arange(len(targets), dtype=packed)
-    keys.sort()
-    swaps = (keys & packed((1 << bits) - 1)).astype(np.intp)
-    repeated = np.flatnonzero(np.equal(keys[1:] >> packed(bits), keys[:-1] >> packed(bits)))
-    return swaps[repeated + 1], swaps[repeated]
+    swaps = _stable_order(targets)
+    ordered = targets.take(swaps)
+    repeated = np.flatnonzero(ordered[1:] == ordered[:-1])
+    return swaps.take(repeated + 1), swaps.take(repeated)
+
+
+def _stable_order(values: Any) -> Any:
+    """Return the stable order of non-negative integers, by their halves of 16 bits.
+
+    NumPy sorts these by radix, in half the time of a sort by comparisons or less.
+    """
+    order = np.argsort(values.astype(np.uint16), kind="stable")
+    shift = 16
+    while len(values) >> shift:
+        digits = (values >> shift).astype(np.uint16)
+        order = order.take(np.argsort(digits.take(order), kind="stable"))
+        shift += 16
+    return order
 
 
 def _values_before_swaps(targets: Any) -> Any:
     """Return for each position the value that it has just before its own swap."""
     values = np.arange(len(targets))
     moved = np.flatnonzero(targets != values)
-    values[targets[moved]] = moved  # the last swap with a position wins: it gives the value its own
+    # The last swap with a position wins: it gives the value its own.
+    values[targets.take(moved)] = moved
     pending = np.flatnonzero(values != np.arange(len(targets)))
     while pending.size:  # pointer jumping: chains are halved until they end at an initial value
-        nearer = values[pending]
-        further = values[nearer]
+        nearer = values.take(pending)
+        further = values.take(nearer)
         values[pending] = further
         pending = pending[further != nearer]
     return values

@@ -157,7 +157,7 @@ class RandomShuffleKernel:
             return value
         size = value.shape[0]
         generator = self.generator.reserve((size - 1 + 3) // 4)
-        return value[shuffled(generator, size)]
+        return value.take(shuffled(generator, size), axis=0)
 
 
 def multinomial(

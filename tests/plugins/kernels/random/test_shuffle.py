@@ -15,7 +15,7 @@ def assert_swapped_in_order(others):
     assert _shuffle.swapped(len(others) + 1, others).tolist() == expected
 
 
-@pytest.mark.parametrize("size", [2, 3, 100, 5000, 1 << 16, (1 << 16) + 1])
+@pytest.mark.parametrize("size", [2, 3, 100, 5000, 1 << 16, (1 << 16) + 1, 200_000])
 @pytest.mark.parametrize("max_sequential", [1, 300])
 def test_vectorized_swaps_equal_sequential_swaps(size, max_sequential, monkeypatch):
     monkeypatch.setattr(_shuffle, "_MAX_SEQUENTIAL", max_sequential)
