@@ -41,7 +41,9 @@ class Call(Protocol):
     fields: dict[str, object] | None
 
     def on_end(self, callback: Callable[[], None]) -> bool:
-        """Call `callback` when the client no longer waits: it has cancelled or disconnected.
+        """Call `callback` when the client no longer waits.
+
+        It has cancelled the call or disconnected, or the call's deadline has passed.
 
         Returns:
             False if that has happened; then `callback` is not called.
