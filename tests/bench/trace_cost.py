@@ -100,7 +100,7 @@ def _without_check(recorder: object, count: int) -> None:
 
 
 def check_nanoseconds() -> float:
-    """Return what a node's check for a recorder takes, as in the executor's loop."""
+    """Return the time of a node's check for a recorder, as in the executor's loop."""
     shortest = dict.fromkeys((_with_check, _without_check), inf)
     for _ in range(100):
         for loop in shortest:

@@ -35,7 +35,7 @@ def collected(arguments: list[str]) -> set[str]:
 
 @pytest.mark.parametrize("command", SELECTIONS)
 def test_selection_finds_tests_in_each_file(command: str) -> None:
-    """A `-k` that matches no test of a file leaves the file out without a word."""
+    """A `-k` that matches no test of a file silently leaves the file out."""
     arguments = shlex.split(command)
     files = {argument for argument in arguments if argument.startswith("tests/")}
     assert collected(arguments) == files

@@ -368,7 +368,7 @@ class Player:
         return () if following is None else self.recording.levels(following)
 
     def _depth(self, instance: Instance) -> int:
-        """Return how many calls of functions a node is inside of."""
+        """Return the number of function calls around a node."""
         caller = self.recording.runs[instance.run].caller
         return 0 if caller is None else 1 + self._depth(caller)
 

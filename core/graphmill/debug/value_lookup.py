@@ -79,7 +79,7 @@ def split_tensor(recording: Recording, tensor: str) -> tuple[str, int]:
 
 
 def _elsewhere(recording: Recording, runs: list[int], iteration: str | None) -> str:
-    """Return the iteration that was asked for, and those in which a node has run."""
+    """Return the requested iteration, and those in which a node has run, as text."""
     if iteration is None:
         return ""
     known = dict.fromkeys(recording.iteration(recording.events[i].instance) for i in runs)

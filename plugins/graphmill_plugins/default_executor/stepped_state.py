@@ -1,4 +1,4 @@
-"""`SteppedState`: a run that processes a node when its driver asks for it."""
+"""`SteppedState`: a run that processes one node each time its driver calls it."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def passed(xp: ArrayNamespace, mask: Value, t: Value) -> Value:
 
 
 def _is_plain(mask: Value, t: Value) -> bool:
-    """Whether bitwise selection is worthwhile, and the arrays are contiguous."""
+    """Return whether bitwise selection is worthwhile, and the arrays are contiguous."""
     return (
         type(t) is np.ndarray
         and t.size >= _MIN_BITWISE_SIZE

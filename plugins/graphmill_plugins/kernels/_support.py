@@ -25,7 +25,7 @@ INT32_MAX = int(np.iinfo(np.int32).max)
 
 
 def is_narrow(dtype: np.dtype[Any]) -> bool:
-    """Whether `dtype` is a float of 16 bits or less, which is summed and multiplied in float32."""
+    """Return whether `dtype` is a float of 16 bits or less; kernels compute it in float32."""
     return dtype.itemsize <= 2 and (dtype.kind == "f" or dtype.name.startswith(("bf", "float")))
 
 
@@ -35,7 +35,7 @@ def widen(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def is_string(dtype: np.dtype[Any]) -> bool:
-    """Whether `dtype` stands for TensorFlow strings (object arrays of `bytes`)."""
+    """Return whether `dtype` stands for TensorFlow strings (object arrays of `bytes`)."""
     return dtype.kind == "O" and dtypes.as_dtype(dtype) is dtypes.string
 
 

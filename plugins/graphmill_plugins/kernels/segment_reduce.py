@@ -49,17 +49,17 @@ def within_runs(lengths: Value) -> Value:
 
 
 def are_short(starts: Value, count: int) -> bool:
-    """Whether all runs are short enough for `combine_in_rounds`; `count` is the number of rows."""
+    """Return whether all runs of `count` rows are short enough for `combine_in_rounds`."""
     return bool(run_lengths(starts, count).max(initial=0) <= _SHORT_RUN)
 
 
 def are_few(starts: Value, rows: Value) -> bool:
-    """Whether so few runs of narrow rows make `ufunc.reduceat` as fast as `combine_in_rounds`."""
+    """Return whether `ufunc.reduceat` is as fast as `combine_in_rounds`: few runs, narrow rows."""
     return bool(starts.size * math.prod(rows.shape[1:]) < _MAX_RUN_ELEMENTS)
 
 
 def are_wide(rows: Value) -> bool:
-    """Whether rows are so wide that `combine_runs` is fastest."""
+    """Return whether rows are so wide that `combine_runs` is fastest."""
     return bool(rows.ndim > 1 and math.prod(rows.shape[1:]) >= _MIN_WIDE_ROW)
 
 

@@ -18,7 +18,7 @@ _MIN_ELEMENTS: Final = 2048  # elements in all
 
 
 def are_short(x: Value) -> bool:
-    """Whether an array has so many short rows that `columns_of` makes reductions faster."""
+    """Return whether an array has so many short rows that `columns_of` speeds reductions up."""
     return bool(x.size >= _MIN_ELEMENTS and x.ndim > 1 and 1 < x.shape[-1] <= _MAX_SHORT_ROW)
 
 

@@ -24,7 +24,7 @@ _GAMMA_LIMIT: Final = {np.dtype(np.float32): 1e4, np.dtype(np.float64): 64.0}
 
 
 def within(*bounds: tuple[float, float]) -> Callable[..., Value]:
-    """Return a predicate that each input lies within its bounds; it is false for NaN."""
+    """Return a predicate: does each input lie within its bounds? It is false for NaN."""
 
     def inputs_are_usual(xp: ArrayNamespace, *inputs: Value) -> Value:
         holds = np.True_

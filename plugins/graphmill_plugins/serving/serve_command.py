@@ -64,7 +64,7 @@ _PORT = click.IntRange(0, 65535)
 )  # fmt: skip
 @click.option(
     "--timeout", type=click.FloatRange(min=0.001), default=_DEFAULTS.timeout_seconds,
-    show_default=True, help="How many seconds a request may take; later it is answered 504.",
+    show_default=True, help="How many seconds a request may take; after that the answer is 504.",
 )  # fmt: skip
 @click.option(
     "--receive-timeout", type=click.FloatRange(min=0.001), default=_DEFAULTS.receive_seconds,

@@ -171,7 +171,7 @@ CASES.remove(("loop", "auto_mixed_precision_cpu"))  # TensorFlow 2.21 crashes: S
 
 
 def casts_of(graph_def: Any) -> dict[tuple[str, int], str]:
-    """Return, for each float32 input of each node, through which types it comes."""
+    """Return the types through which each float32 input of each node is cast."""
     nodes = {node.name: node for node in graph_def.node}
     found = {}
     for node in graph_def.node:

@@ -5,7 +5,7 @@ Semantics: `CollectiveParamResolverDistributed` of
 leads: members ask it for the devices of their group (CompleteGroup), and wait there for each other
 before they exchange tensors (CompleteInstance). Unlike in TensorFlow, members meet for each
 collective, not only for the first of an instance, so sessions that failed and those that did not
-cannot get out of step; and a group is formed anew when one of its devices was restarted.
+cannot get out of step; and a group is formed again when one of its devices was restarted.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class GroupLeader:
         self._is_closed = False
 
     def complete_group(self, request: proto.CompleteGroupRequest, done: Answer) -> Withdraw:
-        """Answer with the devices of a group when all have asked; return what withdraws."""
+        """Answer with a group's devices when all have asked; return a function that withdraws."""
         error = _refusal(request)
         waiter = _Waiter(request.device_attributes.name, done)
         stale: _Group | None = None
@@ -82,7 +82,7 @@ class GroupLeader:
                     self._groups.pop(group.key, None)
                 response = group.response() if error is None and group.is_whole else None
         if stale is not None:
-            _fail(stale.take_all(), AbortedError(f"group {stale.key} was formed anew"))
+            _fail(stale.take_all(), AbortedError(f"group {stale.key} was formed again"))
         if error is not None:
             _fail([*leaving, waiter], error)
         for one in leaving if error is None else ():
@@ -90,7 +90,7 @@ class GroupLeader:
         return lambda: self._leave_group(request.group_key, waiter)
 
     def complete_instance(self, request: proto.CompleteInstanceRequest, done: Answer) -> Withdraw:
-        """Answer when all members of a group have joined a collective; return what withdraws.
+        """Answer when all members have joined a collective; return a function that withdraws.
 
         A request with an error is answered at once: it fails the collectives that wait for the
         member.

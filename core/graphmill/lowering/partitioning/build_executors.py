@@ -79,7 +79,7 @@ class PartitionMaker:
         return maker
 
     def with_executor(self, executor_type: str) -> PartitionMaker:
-        """Return a copy that makes executors of another type, for functions that ask for it.
+        """Return a copy that makes executors of another type, for functions that require it.
 
         Raises:
             NotFoundError: no executor of that type is registered.

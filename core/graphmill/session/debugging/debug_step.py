@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class DebugStep:
-    """One step on executors that can be stepped. It makes progress only in calls of its methods.
+    """One step on executors that can be stepped; it runs only during calls of its methods.
 
     Threads: one at a time calls its methods.
 

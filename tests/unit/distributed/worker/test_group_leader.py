@@ -53,7 +53,7 @@ class Led:
         self.leader = GroupLeader(task(0), self.peers)
 
     def ask(self, number: int, size: int = 2, incarnation: int = 1, **changes: Any) -> Any:
-        """Ask for the members of group 7; return the outcome, and what withdraws."""
+        """Ask for the members of group 7; return the outcome and the function that withdraws."""
         request = proto.CompleteGroupRequest(
             group_key=7,
             group_size=size,
@@ -65,7 +65,7 @@ class Led:
         return outcome, self.leader.complete_group(request, outcome)
 
     def join(self, number: int, incarnation: int = 1, **changes: Any) -> Any:
-        """Join a collective of group 7; return the outcome, and what withdraws."""
+        """Join a collective of group 7; return the outcome and the function that withdraws."""
         fields = {"group_size": 2, "instance_key": 3, "meeting": "[3]"} | changes
         request = proto.CompleteInstanceRequest(
             group_key=7, device=cpu(number), incarnation=incarnation, **fields
@@ -174,10 +174,10 @@ def test_wrong_requests_are_refused(led: Led, changes: Any, kind: Any, message: 
         led.ask(1, **changes)[0].get()
 
 
-def test_a_restarted_member_forms_the_group_anew(whole: Led) -> None:
+def test_a_restarted_member_forms_the_group_again(whole: Led) -> None:
     waiting, _ = whole.join(2)
     restarted, _ = whole.ask(1, incarnation=5)
-    with pytest.raises(errors.AbortedError, match="formed anew"):
+    with pytest.raises(errors.AbortedError, match="formed again"):
         waiting.get()
     with pytest.raises(errors.AbortedError, match="Run the step again"):
         whole.join(2)[0].get()
