@@ -152,6 +152,11 @@ def check_scatter(shape: Shape, indices: Shape, updates: Shape) -> None:
             f"Updates of shape {shape_text(updates)} have elements, but indices of shape "
             f"{shape_text(indices)} are empty"
         )
+    if 0 in shape and 0 not in indices:
+        raise InvalidArgumentError(
+            f"Indices of shape {shape_text(indices)} are given for the empty output shape "
+            f"{shape_text(shape)}"
+        )
 
 
 def check_inplace(x: Shape, i: Shape, v: Shape) -> None:
