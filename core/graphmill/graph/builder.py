@@ -30,6 +30,8 @@ from graphmill.graph.formats.import_export import extend_graph, graph_to_graph_d
 from graphmill.graph.graph_collections import GraphCollections
 from graphmill.graph.node import CONTROL_SLOT, Node, parse_tensor_name
 from graphmill.graph.node_locations import NodeLocations
+from graphmill.graph.protected_tensors import ProtectedTensors
+from graphmill.graph.scopes.attr_scopes import AttrScopes
 from graphmill.graph.scopes.control_scopes import ControlScopes
 from graphmill.graph.scopes.device_scopes import DeviceScopes
 from graphmill.graph.scopes.name_scopes import NameScopes
@@ -57,7 +59,7 @@ _FIRST_NODE_ID = 2  # after _SOURCE and _SINK
 _COLOCATION_PREFIX = b"loc:@"
 
 
-class Graph(GraphCollections, ShapedGraph):
+class Graph(GraphCollections, AttrScopes, ProtectedTensors, ShapedGraph):
     """A graph that is built node by node, in scopes.
 
     Threads: build a graph in one thread at a time; its scopes belong to the graph. The default
@@ -154,18 +156,23 @@ class Graph(GraphCollections, ShapedGraph):
         return self._controls.scope([self._as_node(item) for item in control_inputs])
 
     def colocate_with(
-        self, op: Tensor | Node, ignore_existing: bool = False
+        self, op: Tensor | Node | None, ignore_existing: bool = False
     ) -> AbstractContextManager[None]:
         """Request that the nodes of a `with` block be placed with `op`.
 
         Args:
-            op: the node, or a tensor of it.
+            op: the node, or a tensor of it; None for none, which leaves the enclosing scopes.
             ignore_existing: whether to leave the enclosing colocation scopes.
 
         Raises:
-            InvalidArgumentError: `op` is neither a tensor nor a node of this graph.
+            InvalidArgumentError: `op` is neither a tensor nor a node of this graph, or is None and
+                the enclosing scopes are not left.
         """
-        return self._colocated(self._as_node(op), ignore_existing)
+        if op is None and not ignore_existing:
+            raise InvalidValueError(
+                "colocate_with(None) leaves all colocation scopes; pass ignore_existing=True"
+            )
+        return self._colocated(None if op is None else self._as_node(op), ignore_existing)
 
     def unique_name(self, name: str, mark_as_used: bool = True) -> str:
         """Return `name` within the current scope, with a numeric suffix if it is taken.
@@ -206,6 +213,7 @@ class Graph(GraphCollections, ShapedGraph):
         op_def = op_type if isinstance(op_type, OpDef) else resolve_op(op_type, self.ops, self)
         tensors = [self._as_tensor(op_def, item) for item in inputs]
         complete = self._complete_attrs(op_def, tensors, attrs or {})
+        complete = self._with_scoped_attrs(op_def, complete)
         full_name = self._names.node_name(name or op_def.name.replace(">", "_").lstrip("_"))
         waits = self._controls.control_inputs(tensor.op for tensor in tensors)
         admitted, control_inputs = self.control_flow.admit(full_name, op_def, tensors, waits)
@@ -485,9 +493,10 @@ class Graph(GraphCollections, ShapedGraph):
             yield
 
     @contextmanager
-    def _colocated(self, node: Node, ignore_existing: bool) -> Iterator[None]:
+    def _colocated(self, node: Node | None, ignore_existing: bool) -> Iterator[None]:
         outer = self._colocation
-        self._colocation = [node] if ignore_existing else [*outer, node]
+        added = [] if node is None else [node]
+        self._colocation = added if ignore_existing else [*outer, *added]
         try:
             with self._devices.without():
                 yield

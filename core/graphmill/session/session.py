@@ -554,7 +554,10 @@ class Session:
         self._impl.sync_graph()
         plan = self._plan(fetches)
         names = self._feed_names(feeds)
-        return plan, (names, plan.tensors, (*plan.targets, *self._target_names(targets)))
+        nodes = (*plan.targets, *self._target_names(targets))
+        if self._source is not None and self._source.has_protected:
+            self._source.check_protected(names, (*plan.tensors, *nodes))
+        return plan, (names, plan.tensors, nodes)
 
     def _target_names(self, targets: Any) -> list[str]:
         return [target_name(target, self._source) for target in several(targets)]
