@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         timeline,
         train,
     )
+    from graphmill.backprop.gradient_options import AggregationMethod
     from graphmill.backprop.gradients import gradients
     from graphmill.backprop.indexed_slices import IndexedSlices
     from graphmill.distributed.server import Server
@@ -83,6 +84,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "AggregationMethod",
     "Assert",
     "CallableOptions",
     "ConfigProto",
@@ -160,6 +162,7 @@ _HOMES = {
     "Graph": "graphmill.graph.builder",
     "GraphDef": "graphmill.proto",
     "Host": "graphmill.plugin.host",
+    "AggregationMethod": "graphmill.backprop.gradient_options",
     "IndexedSlices": "graphmill.backprop.indexed_slices",
     "InteractiveSession": "graphmill.session.interactive_session",
     "MetaGraphDef": "graphmill.proto",

@@ -20,16 +20,20 @@ from graphmill.backprop.control_flow_analysis import (
     is_trainable,
 )
 from graphmill.backprop.forward_op import ForwardOp, ShapesOfForward
+from graphmill.backprop.gated import gated
 from graphmill.backprop.generic import generic_gradient
 from graphmill.backprop.indexed_slices import dense, total
 from graphmill.backprop.loops import LoopGradient
 from graphmill.errors import InvalidArgumentError
 from graphmill.graph.node_roles import is_enter, is_exit, is_merge, is_switch
+from graphmill.graph.scopes.attr_scopes import GRADIENT_ATTR
+from graphmill.plugin.gradient_registry import NoGradientError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from graphmill.backprop.control_flow_analysis import Output
+    from graphmill.backprop.gradient_options import GradientOptions
     from graphmill.backprop.indexed_slices import Gradient
     from graphmill.graph.builder import Graph
     from graphmill.graph.node import Node
@@ -57,18 +61,23 @@ class Walk(ShapesOfForward):
         structure: loops and branches of the graph before gradients are added.
         name: name of this call, unique in the graph.
         stops: outputs to treat as constants.
-        colocate: whether to colocate gradients with their forward ops.
+        options: how gradients are summed, gated and placed.
     """
 
     def __init__(
-        self, graph: Graph, host: Host, name: str, stops: Iterable[Output], colocate: bool
+        self,
+        graph: Graph,
+        host: Host,
+        name: str,
+        stops: Iterable[Output],
+        options: GradientOptions,
     ) -> None:
         super().__init__(graph)
         self.host = host
         self.structure = Structure(graph)
         self.name = name
         self.stops = set(stops)
-        self.colocate = colocate
+        self.options = options
         self._items: dict[Any, Item] = {}
         self._definitions: dict[str, GradientDef | None] = {}
 
@@ -88,13 +97,13 @@ class Walk(ShapesOfForward):
             if has_gradient and any(source in reached for source in item.inputs):
                 for source, grad in self._input_gradients(item, output_grads, reached):
                     sums.setdefault(source, []).append(grad)
-        return [_summed(sums, target) for target in targets]
+        return [self._summed(sums, target) for target in targets]
 
     def _output_gradients(
         self, item: Item, sums: dict[Output, list[Gradient]]
     ) -> dict[Output, Gradient | None]:
         return {
-            output: None if output in self.stops else _summed(sums, output)
+            output: None if output in self.stops else self._summed(sums, output)
             for output in item.outputs
         }
 
@@ -115,16 +124,29 @@ class Walk(ShapesOfForward):
         ]
         grads = [output_grads[output] for output in item.outputs]
         with self.graph.name_scope(node.name.rpartition("/")[2] + "_grad"):
-            if self.colocate:
+            if self.options.colocate:
                 with self.graph.colocate_with(node):
                     gradients = function(ForwardOp(node, self), grads, required)
             else:
                 gradients = function(ForwardOp(node, self), grads, required)
+            if self.options.gate:
+                gradients = gated(gradients)
         return [
             (source, value)
             for source, value, is_wanted in zip(item.inputs, gradients, required, strict=True)
             if value is not None and is_wanted
         ]
+
+    def _summed(self, sums: dict[Output, list[Gradient]], output: Output) -> Gradient | None:
+        terms = sums.get(output)
+        if not terms:
+            return None
+        if len(terms) > 1 and self.options.in_turn:
+            with self.graph.name_scope(f"{output[0].name}_gradient_sum"):
+                sums[output] = terms = [total(terms, in_turn=True)]
+        elif len(terms) > 1:
+            sums[output] = terms = [total(terms)]
+        return terms[0]
 
     def _function(self, node: Node) -> Callable[..., Sequence[Any]] | None:
         """Return the function that builds a node's gradients: (op, grads, required) to a list."""
@@ -144,9 +166,25 @@ class Walk(ShapesOfForward):
 
     def definition(self, node: Node) -> GradientDef | None:
         """Return the registered gradient of a node's op."""
+        other = node.attrs.get(GRADIENT_ATTR, b"").decode()
+        if other and not _is_of_a_process(other):
+            return self._definition_named(other, node)
         if node.op not in self._definitions:
             self._definitions[node.op] = self.host.gradients.find(node.op_def)
         return self._definitions[node.op]
+
+    def _definition_named(self, name: str, node: Node) -> GradientDef:
+        """Return the gradient that `gradient_override_map` named for a node."""
+        definition = self.host.gradients.named(name, self.graph.ops)
+        if definition is None:
+            raise NoGradientError(
+                f"no gradient is registered as {name!r}, which the graph's gradient_override_map "
+                f"named{self.host.gradients.near(name)}; declare one with "
+                f"@graphmill.gradient({name!r}) and add it with host.gradients.add",
+                node=node.name,
+                op_type=node.op,
+            )
+        return definition
 
     # Levels.
 
@@ -249,13 +287,12 @@ def _is_branch(node: Node) -> bool:
     return is_switch(node) or is_merge(node)
 
 
-def _summed(sums: dict[Output, list[Gradient]], output: Output) -> Gradient | None:
-    terms = sums.get(output)
-    if not terms:
-        return None
-    if len(terms) > 1:
-        sums[output] = terms = [total(terms)]
-    return terms[0]
+def _is_of_a_process(name: str) -> bool:
+    """Return whether a gradient has a number, which only the process that wrote the graph knows.
+
+    TensorFlow names those of functions so: `PartitionedCall-12`.
+    """
+    return name.rpartition("-")[2].isdecimal()
 
 
 def _dense(grad: Gradient | None) -> Tensor | None:

@@ -101,7 +101,7 @@ class _Differentiated:
                     grad = self._graph.placeholder(dtype, name="grad")
                     self._grads.append(grad.op)
                     ends.setdefault(source, []).append(grad)
-            inner = NewWalk(self._graph, walk.host, walk.name, (), walk.colocate)
+            inner = NewWalk(self._graph, walk.host, walk.name, (), walk.options)
             targets = [
                 (arg, 0) for arg, is_wanted in zip(self.args, required, strict=True) if is_wanted
             ]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphmill.backprop.backward_pass import Walk
 from graphmill.backprop.control_flow_analysis import is_trainable
+from graphmill.backprop.gradient_options import gradient_options
 from graphmill.backprop.indexed_slices import IndexedSlices
 from graphmill.backprop.loops import restore_contexts
 from graphmill.errors import InvalidArgumentError
@@ -34,10 +35,12 @@ def gradients(
     xs: Any,
     grad_ys: Any = None,
     name: str = "gradients",
-    *,
-    stop_gradients: Any = None,
     colocate_gradients_with_ops: bool = False,
+    gate_gradients: bool = False,
+    aggregation_method: int | None = None,
+    stop_gradients: Any = None,
     unconnected_gradients: str = "none",
+    *,
     host: Host | None = None,
 ) -> list[Gradient | None]:
     """Add nodes that compute the derivatives of the sum of `ys` with respect to each of `xs`.
@@ -52,8 +55,10 @@ def gradients(
             (`graphmill.Variable`).
         grad_ys: the gradients of `ys`, one for each; None for ones.
         name: name scope of the added nodes.
-        stop_gradients: tensors to treat as constants.
         colocate_gradients_with_ops: whether to colocate gradients with their forward ops.
+        gate_gradients: whether the gradients of the inputs of an op become available only together.
+        aggregation_method: how to add several gradients of one tensor, of `AggregationMethod`.
+        stop_gradients: tensors to treat as constants.
         unconnected_gradients: "none", or "zero" to get zeros instead of None.
         host: the host that supplies gradient functions; the default host if None.
 
@@ -63,8 +68,8 @@ def gradients(
 
     Raises:
         NoGradientError: an op between xs and ys has no gradient (this is also a LookupError).
-        InvalidArgumentError: the type of `ys` has no gradients, `grad_ys` do not match `ys`, or the
-            tensors belong to several graphs.
+        InvalidArgumentError: the type of `ys` has no gradients, `grad_ys` do not match `ys`, the
+            tensors belong to several graphs, or an option has another value.
         UnimplementedError: a loop, conditional or function between xs and ys has a structure
             without gradient.
     """
@@ -72,6 +77,7 @@ def gradients(
         raise InvalidArgumentError(
             f"unconnected_gradients is {unconnected_gradients!r}, expected 'none' or 'zero'"
         )
+    options = gradient_options(colocate_gradients_with_ops, gate_gradients, aggregation_method)
     ends, sources = _tensors(ys), _tensors(xs)
     graph = infer_graph(*ends, *sources)
     end_grads = [None] * len(ends) if grad_ys is None else _as_list(grad_ys)
@@ -81,9 +87,7 @@ def gradients(
         )
     stops = {_key(tensor) for tensor in _tensors(stop_gradients or [])}
     with graph.as_default(), graph.name_scope(name) as scope, graph.control_flow.unchecked():
-        walk = Walk(
-            graph, host or default_host(), scope.rstrip("/"), stops, colocate_gradients_with_ops
-        )
+        walk = Walk(graph, host or default_host(), scope.rstrip("/"), stops, options)
         restore_contexts(walk)
         first: dict[Output, list[Gradient]] = {}
         for index, (end, grad) in enumerate(zip(ends, end_grads, strict=True)):

@@ -6,6 +6,7 @@ Semantics: tf.IndexedSlices of tensorflow/python/framework/indexed_slices.py.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 from typing import TYPE_CHECKING, TypeAlias
 
 from graphmill.errors import InvalidValueError
@@ -93,11 +94,18 @@ def dense(gradient: Gradient) -> Tensor:
     return gradient.to_tensor() if isinstance(gradient, IndexedSlices) else gradient
 
 
-def total(gradients: Sequence[Gradient]) -> Gradient:
-    """Return the sum of gradients of one tensor: `IndexedSlices` if all of them are."""
+def total(gradients: Sequence[Gradient], *, in_turn: bool = False) -> Gradient:
+    """Return the sum of gradients of one tensor: `IndexedSlices` if all of them are.
+
+    Args:
+        gradients: the gradients.
+        in_turn: whether each is added to the sum of those before it; otherwise, one node adds all.
+    """
     if len(gradients) == 1:
         return gradients[0]
     slices = [item for item in gradients if isinstance(item, IndexedSlices)]
+    if not slices and in_turn:
+        return reduce(lambda sum_before, item: math.add_n([sum_before, item]), gradients)  # type: ignore[arg-type,return-value]
     if len(slices) < len(gradients):
         return math.add_n([dense(item) for item in gradients])
     indices = [item.indices for item in slices]

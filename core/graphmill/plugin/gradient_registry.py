@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from graphmill.ops.definition.op_def import OpDef
+    from graphmill.ops.definition.op_registry import OpRegistry
 
 
 class NoGradientError(NotFoundError, LookupError):
@@ -83,6 +84,21 @@ class GradientRegistry:
         """Return the gradient of an op, or None if none is registered."""
         registration = self._find(op_def)
         return None if registration is None else registration.definition
+
+    def named(self, name: str, ops: OpRegistry) -> GradientDef | None:
+        """Return the gradient that is registered under a name, or None.
+
+        Args:
+            name: the name of an op, or another one that a gradient function declares.
+            ops: definitions of ops.
+        """
+        if name in ops:
+            return self.find(ops.get(name))
+        with self._lock:
+            registered = self._by_op.get(name)
+            if not registered:
+                return None
+            return max(registered, key=lambda entry: entry.priority).definition
 
     def owner_of(self, op_def: OpDef) -> object:
         """Return who registered the gradient of an op, or None if none is registered."""

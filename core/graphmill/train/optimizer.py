@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from graphmill.backprop.gated import gated
 from graphmill.backprop.gradients import gradients
 from graphmill.backprop.indexed_slices import IndexedSlices
-from graphmill.deprecations import renamed_arguments
-from graphmill.errors import InvalidArgumentError
+from graphmill.deprecations import renamed_arguments, warn_renamed
+from graphmill.errors import InvalidArgumentError, InvalidValueError
 from graphmill.graph.dependencies import group
 from graphmill.graph.infer_graph import infer_graph
 from graphmill.graph.variable import VARIABLES_ADVICE, Variable, trainable_variables
@@ -34,9 +35,13 @@ class Optimizer:
     """Base of optimizers.
 
     Attributes:
+        GATE_NONE, GATE_OP, GATE_GRAPH: values of `gate_gradients` of `compute_gradients`.
         update_op: name of the update op without "Resource", "Sparse" and "Apply": `Momentum`.
     """
 
+    GATE_NONE: ClassVar[int] = 0
+    GATE_OP: ClassVar[int] = 1
+    GATE_GRAPH: ClassVar[int] = 2
     update_op: ClassVar[str]
     _slots: ClassVar[dict[str, str]] = {}
     """Name of each slot, by the name of its input of the update op."""
@@ -60,10 +65,11 @@ class Optimizer:
         loss: Tensor,
         global_step: Variable | None = None,
         var_list: Sequence[Variable] | None = None,
-        name: str | None = None,
-        *,
-        grad_loss: Tensor | None = None,
+        gate_gradients: int | str | None = GATE_NONE,
+        aggregation_method: int | None = None,
         colocate_gradients_with_ops: bool = False,
+        name: str | None = None,
+        grad_loss: Tensor | None = None,
     ) -> Node:
         """Return a node that updates the variables once, and adds one to the global step.
 
@@ -71,18 +77,24 @@ class Optimizer:
             loss: the tensor to minimize.
             global_step: an integer variable that counts the updates.
             var_list: the variables; by default all trainable ones.
+            gate_gradients: as of `compute_gradients`. A name is accepted with a warning for one
+                version.
+            aggregation_method, colocate_gradients_with_ops, grad_loss: as of `compute_gradients`.
             name: name of the node; by default the optimizer's.
-            grad_loss: the gradient with respect to the loss; by default ones.
-            colocate_gradients_with_ops: whether gradients are placed on the devices of their ops.
 
         Raises:
             InvalidArgumentError: the loss depends on none of the variables.
         """
+        if isinstance(gate_gradients, str):
+            warn_renamed("the fourth argument of minimize, a name,", "name")
+            gate_gradients, name = self.GATE_NONE, gate_gradients
         pairs = self.compute_gradients(
             loss,
             var_list,
-            grad_loss=grad_loss,
-            colocate_gradients_with_ops=colocate_gradients_with_ops,
+            self.GATE_NONE if gate_gradients is None else gate_gradients,
+            aggregation_method,
+            colocate_gradients_with_ops,
+            grad_loss,
         )
         if all(gradient is None for gradient, _ in pairs):
             names = ", ".join(variable.variable_name for _, variable in pairs) or "none"
@@ -96,15 +108,32 @@ class Optimizer:
         self,
         loss: Tensor,
         var_list: Sequence[Variable] | None = None,
-        *,
-        grad_loss: Tensor | None = None,
+        gate_gradients: int = GATE_NONE,
+        aggregation_method: int | None = None,
         colocate_gradients_with_ops: bool = False,
+        grad_loss: Tensor | None = None,
     ) -> list[Pair]:
         """Return pairs of the gradient of the loss for a variable and the variable.
 
+        Args:
+            loss: the tensor to minimize.
+            var_list: the variables; by default all trainable ones.
+            gate_gradients: `GATE_OP` if the gradients of the inputs of an op become available only
+                together, `GATE_GRAPH` if all gradients do. A step reads variables before it updates
+                them without gates, too, so that `GATE_NONE` is the default.
+            aggregation_method: how to add several gradients of one tensor, of `AggregationMethod`.
+            colocate_gradients_with_ops: whether gradients are placed on the devices of their ops.
+            grad_loss: the gradient with respect to the loss; by default ones.
+
         Raises:
-            InvalidArgumentError: the graph has no trainable variables, or `var_list` is empty.
+            InvalidArgumentError: the graph has no trainable variables, `var_list` is empty, or an
+                option has another value.
         """
+        if gate_gradients not in (self.GATE_NONE, self.GATE_OP, self.GATE_GRAPH):
+            raise InvalidValueError(
+                "gate_gradients must be one of: Optimizer.GATE_NONE, Optimizer.GATE_OP, "
+                f"Optimizer.GATE_GRAPH. Not {gate_gradients!r}"
+            )
         chosen = trainable_variables(graph=loss.graph) if var_list is None else list(var_list)
         if not chosen:
             raise InvalidArgumentError(
@@ -115,7 +144,11 @@ class Optimizer:
             chosen,
             grad_loss,
             colocate_gradients_with_ops=colocate_gradients_with_ops,
+            gate_gradients=gate_gradients == self.GATE_OP,
+            aggregation_method=aggregation_method,
         )
+        if gate_gradients == self.GATE_GRAPH:
+            grads = gated(grads)
         return list(zip(grads, chosen, strict=True))
 
     def apply_gradients(
@@ -224,8 +257,14 @@ class Optimizer:
         name = f"update_{variable.variable_name.replace('/', '_')}"
         with graph.name_scope(name), graph.colocate_with(variable.handle):
             if isinstance(grad, IndexedSlices):
+                if variable.constraint is not None:
+                    raise InvalidArgumentError(
+                        f"the variable {variable.variable_name!r} has a constraint, which cannot "
+                        "be applied to an update of some of its rows; make its gradient dense"
+                    )
                 return self._sparse(_deduplicated(grad), variable)
-            return self._dense(grad, variable)
+            update = self._dense(grad, variable)
+            return update if variable.constraint is None else _constrained(variable, update)
 
     def _dense(self, grad: Tensor, variable: Variable) -> Node:
         return self._update("", variable, grad=grad)
@@ -256,6 +295,15 @@ def _added(variable: Variable, value: Tensor, name: str) -> Node:
         node: Node = state.assign_add_variable_op(variable.handle, value, name=name)
         return node
     return state.assign_add(variable.handle, value, name=name).op
+
+
+def _constrained(variable: Variable, update: Node) -> Node:
+    """Add the assignment of what the variable's constraint makes of its updated value."""
+    graph: Any = variable.graph
+    with graph.control_dependencies([update]):
+        value = variable.constraint(variable.read_value())  # type: ignore[misc]
+        node: Node = variable.assign(value, read_value=False)
+    return node
 
 
 def _deduplicated(slices: IndexedSlices) -> IndexedSlices:
