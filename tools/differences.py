@@ -143,6 +143,10 @@ flowchart LR
   that reads; TensorFlow's is the node of the handle, here `handle.op`. `assign` of a resource
   variable returns the new value as a tensor, or the node with `read_value=False`. The same
   holds for the `scatter_*` methods.
+- **Gates of gradients**: the default of an optimizer's `gate_gradients` is `GATE_NONE`, because a
+  step reads variables before it updates them anyhow; TensorFlow's is `GATE_OP`.
+- **Variables** are resource variables unless `use_resource=False`. A variable whose initial value
+  has an unknown shape is not refused.
 - **Datasets of files**: after a file that cannot be opened, the next request continues with the
   next file. TensorFlow tries the same file forever, so `ignore_errors` never ends.
 - **Byte-order marks**: `UnicodeDecode` and `UnicodeTranscode` read the mark of each UTF-16 or

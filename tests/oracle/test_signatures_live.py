@@ -26,14 +26,12 @@ LEFT_OUT = {
     "SummarySaverHook": "scaffold: not offered, pass summary_op",
     "argmax": "dimension: deprecated",
     "argmin": "dimension: deprecated",
-    "cond": "strict is by keyword; the order is that of TensorFlow 2",
     "conv2d": "use_cudnn_on_gpu: it has no effect here",
     "embedding_lookup": "partition_strategy: partitioned parameters are not offered",
     "export_meta_graph": "meta_info_def, graph_def: not offered",
     "gather": "validate_indices: deprecated",
     "matmul": "a_is_sparse, b_is_sparse: not offered",
     "moments": "keep_dims: deprecated",
-    "top_k": "index_type: not offered",
 }
 """Which arguments are missing before others and why, by name of the function or class."""
 
@@ -44,10 +42,6 @@ ABSENT = {
         "of Python's layer of TensorFlow alone": [
             *("Dismantle", "building_function", "get", "new_operations", "num_operations"),
             *("op_def_for_type", "operations", "switch_to_thread_local"),
-        ],
-        "not offered": [
-            *("container", "gradient_override_map", "is_feedable", "is_fetchable"),
-            *("prevent_feeding", "prevent_fetching"),
         ],
     },
     "Tensor": {
@@ -66,8 +60,8 @@ ABSENT = {
         "for several replicas": ["aggregation", "synchronization"],
         "without a graph": ["create", "numpy"],
         "not offered": [
-            *("SaveSliceInfo", "batch_scatter_update", "constraint", "read_value_no_copy"),
-            *("scatter_nd_max", "scatter_nd_min", "set_shape"),
+            *("SaveSliceInfo", "batch_scatter_update", "read_value_no_copy"),
+            *("scatter_nd_max", "scatter_nd_min"),
         ],
     },
     "Session": {},
@@ -79,13 +73,7 @@ ABSENT = {
         ],
     },
     "Coordinator": {},
-    "Optimizer": {
-        "without gates, a step reads variables before it updates them": [
-            "GATE_GRAPH",
-            "GATE_NONE",
-            "GATE_OP",
-        ]
-    },
+    "Optimizer": {},
 }
 """The public members of TensorFlow's classes that ours lack, by class and reason."""
 

@@ -6,9 +6,9 @@ tensorflow/python/ops/nn_ops.py and nn_impl.py.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from graphmill.deprecations import deprecated_aliases
+from graphmill.deprecations import deprecated_aliases, warn_renamed
 from graphmill.errors import InvalidArgumentError
 from graphmill.functions._inputs import scope
 from graphmill.functions.array import concat, shape, squeeze, transpose
@@ -21,9 +21,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from graphmill.graph.tensor import Tensor
-    from graphmill.ops.inputs.arguments import TensorLike
+    from graphmill.ops.inputs.arguments import DTypeLike, TensorLike
 
     Sizes = int | Sequence[int]
+
+_INDEX_TYPES: Final = ("int16", "int32", "int64")
 
 
 @deprecated_aliases(dim="axis")
@@ -338,14 +340,25 @@ def top_k(
     input: TensorLike,  # noqa: A002 - TensorFlow's name
     k: TensorLike = 1,
     sorted: bool = True,  # noqa: A002 - TensorFlow's name
+    index_type: DTypeLike = "int32",
     name: str | None = None,
 ) -> Any:
     """Return the `k` largest elements along the last axis, and their indices.
 
+    Args:
+        input: a tensor of numbers.
+        k: how many elements.
+        sorted: whether they come in descending order.
+        index_type: type of the indices. A name is accepted with a warning for one version.
+        name: name of the node.
+
     Returns:
         A named tuple of `values` and `indices`.
     """
-    return nn.top_kv2(input, k, sorted=sorted, name=name)
+    if isinstance(index_type, str) and index_type not in _INDEX_TYPES:
+        warn_renamed("the fourth argument of top_k, a name,", "name")
+        index_type, name = "int32", index_type
+    return nn.top_kv2(input, k, sorted=sorted, index_type=index_type, name=name)
 
 
 def in_top_k(

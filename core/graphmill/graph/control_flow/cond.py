@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from graphmill import dtypes
+from graphmill.deprecations import warn_renamed
 from graphmill.errors import InvalidArgumentError
 from graphmill.graph.control_flow.cond_context import CondContext
 from graphmill.graph.dependencies import with_dependencies
@@ -30,9 +31,8 @@ def cond(
     pred: Any,
     true_fn: Callable[[], Any],
     false_fn: Callable[[], Any],
+    strict: bool | str | None = False,
     name: str | None = None,
-    *,
-    strict: bool = False,
 ) -> Any:
     """Return the result of one of two functions; a predicate selects it when the graph runs.
 
@@ -43,8 +43,9 @@ def cond(
         pred: a scalar bool tensor.
         true_fn: builds the branch that runs if the predicate is true.
         false_fn: builds the other branch.
+        strict: whether a list or tuple of one stays one; by default its element is returned. A name
+            is accepted with a warning for one version.
         name: name of the scope of the added nodes, by default `cond`.
-        strict: whether a list or tuple of one stays one; by default its element is returned.
 
     Returns:
         The structure that both return, with a tensor for each leaf; for a node a bool tensor that
@@ -56,6 +57,10 @@ def cond(
         FailedPreconditionError: the predicate is not a tensor and there is no default graph.
     """
     _check_arguments(pred, true_fn, false_fn)
+    if isinstance(strict, str):
+        warn_renamed("the fourth argument of cond, a name,", "name")
+        strict, name = False, strict
+    is_strict = bool(strict)
     graph = infer_graph(pred)
     with graph.as_default(), graph.name_scope(name or "cond"):
         pred = graph.convert(pred, dtypes.bool, "pred")
@@ -63,9 +68,11 @@ def cond(
         pivot_true = array.identity(when_true, name="switch_t")
         pivot_false = array.identity(when_false, name="switch_f")
         pred = array.identity(pred, name="pred_id")
-        taken = _Branch(graph, CondContext(graph, pred, pivot_true, 1), true_fn, "true_fn", strict)
+        taken = _Branch(
+            graph, CondContext(graph, pred, pivot_true, 1), true_fn, "true_fn", is_strict
+        )
         other = _Branch(
-            graph, CondContext(graph, pred, pivot_false, 0), false_fn, "false_fn", strict
+            graph, CondContext(graph, pred, pivot_false, 0), false_fn, "false_fn", is_strict
         )
         return _merged(graph, taken, other)
 
