@@ -105,7 +105,8 @@ def total(gradients: Sequence[Gradient], *, in_turn: bool = False) -> Gradient:
         return gradients[0]
     slices = [item for item in gradients if isinstance(item, IndexedSlices)]
     if not slices and in_turn:
-        return reduce(lambda sum_before, item: math.add_n([sum_before, item]), gradients)  # type: ignore[arg-type,return-value]
+        tensors = [dense(item) for item in gradients]
+        return reduce(lambda before, tensor: math.add_n([before, tensor]), tensors)
     if len(slices) < len(gradients):
         return math.add_n([dense(item) for item in gradients])
     indices = [item.indices for item in slices]

@@ -198,7 +198,7 @@ class Variable(VariableUpdates, Tensor):
     @property
     def shape(self) -> TensorShape:
         """Its static shape, with what `set_shape` said of it."""
-        return Tensor.shape.fget(self) if self._refined_shape is None else self._refined_shape  # type: ignore[attr-defined,no-any-return]
+        return Tensor.shape.fget(self) if self._refined_shape is None else self._refined_shape  # type: ignore[attr-defined]
 
     def set_shape(self, shape: ShapeLike) -> None:
         """Say what is known about its shape, beyond what its nodes say.

@@ -87,7 +87,7 @@ class Optimizer:
         """
         if isinstance(gate_gradients, str):
             warn_renamed("the fourth argument of minimize, a name,", "name")
-            gate_gradients, name = self.GATE_NONE, gate_gradients
+            name, gate_gradients = gate_gradients, self.GATE_NONE
         pairs = self.compute_gradients(
             loss,
             var_list,

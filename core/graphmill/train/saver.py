@@ -242,7 +242,7 @@ def meta_graph_of(graph: Any) -> Any:
         if op in graph.ops:
             message.meta_info_def.stripped_op_list.op.append(graph.ops.get(op).to_proto())
     for variable in graph.variables:
-        content = variable.to_proto().SerializeToString()  # type: ignore[union-attr]
+        content = variable.to_proto().SerializeToString()
         message.collection_def["variables"].bytes_list.value.append(content)
         if variable.trainable:
             message.collection_def["trainable_variables"].bytes_list.value.append(content)

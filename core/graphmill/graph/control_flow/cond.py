@@ -59,7 +59,7 @@ def cond(
     _check_arguments(pred, true_fn, false_fn)
     if isinstance(strict, str):
         warn_renamed("the fourth argument of cond, a name,", "name")
-        strict, name = False, strict
+        name, strict = strict, False
     is_strict = bool(strict)
     graph = infer_graph(pred)
     with graph.as_default(), graph.name_scope(name or "cond"):
