@@ -37,6 +37,7 @@ from graphmill_plugins.jit.programs.loop_split import compile_stages, split_at_l
 from graphmill_plugins.jit.programs.measured_program import MeasuredProgram
 from graphmill_plugins.jit.programs.memory import HostMemory, memory_of
 from graphmill_plugins.jit.programs.preemptible_loops import CountedLoops, LimitedProgram
+from graphmill_plugins.jit.programs.preparation import preparation
 from graphmill_plugins.jit.programs.program_cache import ProgramCache, compile_program
 from graphmill_plugins.jit.programs.shared_programs import SHARED, SharedProgram
 from graphmill_plugins.jit.programs.trace_cache import bound_traces
@@ -181,14 +182,8 @@ def _compiled(
     parts = hoist(closed, range(len(constants)))
     prepare, shapes = None, ()
     if constants or parts.moved:
-        prepare = partial(_as_arrays, parts.prepare)
-        if parts.moved:
-            lowered = jax.jit(parts.prepare, keep_unused=True).lower(*constants)
-            prepare = compile_program(lowered, {}, cache).call
-            build.memory.check_program(prepare)
-        shapes = tuple(
-            shape(one.shape, one.dtype) for one in jax.eval_shape(parts.prepare, *constants)
-        )
+        prepare = preparation(parts, constants, build.memory, cache)
+        shapes = tuple(shape(one.shape, one.dtype) for one in parts.early.out_avals)
     is_kept = cache is not None or bool(jax.config.jax_compilation_cache_dir)
     options = compiler_options_for(closed, build.memory.platform, is_kept=is_kept)
     if build.layout.is_limited:
@@ -220,11 +215,6 @@ def _compiled(
         program = replace(program, call=limited)
     loops = build.loop_bodies()
     return SharedProgram(program, prepare, layout, parts.moved, build.static, loops, text)
-
-
-def _as_arrays(select: Callable[..., Any], *constants: Any) -> Any:
-    """Return the constants that a program takes unchanged, as arrays of JAX."""
-    return jax_module().device_put(select(*constants))
 
 
 def _cluster_key(

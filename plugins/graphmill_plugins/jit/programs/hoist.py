@@ -29,6 +29,7 @@ class Hoisted:
         prepare: takes all constants, in the order of `constants`; returns the values that
             `program` takes instead. It runs once, jitted or not.
         program: takes the prepared values and then the other arguments; returns the outputs.
+        early: `prepare` as a closed jaxpr.
         closed: `program` as a closed jaxpr.
         constants: positions of the constants among the arguments of the whole program.
         moved: how many equations moved to `prepare`.
@@ -36,6 +37,7 @@ class Hoisted:
 
     prepare: Callable[..., list[Any]]
     program: Callable[..., list[Any]]
+    early: core.ClosedJaxpr
     closed: core.ClosedJaxpr
     constants: tuple[int, ...]
     moved: int
@@ -66,9 +68,10 @@ def hoist(closed: core.ClosedJaxpr, constants: Sequence[int]) -> Hoisted:
     fixed = set(positions)
     dynamic = [v for index, v in enumerate(jaxpr.invars) if index not in fixed]
     inputs = [jaxpr.invars[index] for index in positions]
-    prepare = part_of(jaxpr, early, inputs, carried, closed.consts)
+    first = closed_part(jaxpr, early, inputs, carried, closed.consts)
     program = closed_part(jaxpr, late, [*carried, *dynamic], jaxpr.outvars, closed.consts)
-    return Hoisted(prepare, core.jaxpr_as_fun(program), program, positions, len(early))
+    functions = core.jaxpr_as_fun(first), core.jaxpr_as_fun(program)
+    return Hoisted(*functions, first, program, positions, len(early))
 
 
 def _with_numbers(early: list[Any], late: list[Any]) -> tuple[list[Any], list[Any]]:

@@ -45,12 +45,20 @@ class HostMemory:
         Raises:
             ResourceExhaustedError: its results and temporaries are larger than the budget.
         """
-        from graphmill.spi.kernels import request_memory  # here: first runs import this module
-
         sizes = program.memory_analysis()
         if sizes is None:
             return
         nbytes = sizes.output_size_in_bytes + sizes.temp_size_in_bytes - sizes.alias_size_in_bytes
+        self.check_bytes(nbytes)
+
+    def check_bytes(self, nbytes: int) -> None:
+        """Check that the results and temporaries of a program are within the memory budget.
+
+        Raises:
+            ResourceExhaustedError: they are larger than the budget.
+        """
+        from graphmill.spi.kernels import request_memory  # here: first runs import this module
+
         request_memory(nbytes, "the program needs memory for results and temporaries")
 
     def note_started(self, outputs: Sequence[Any]) -> None:
@@ -128,6 +136,9 @@ class DeviceMemory(HostMemory):
 
     def check_program(self, program: Any) -> None:
         """Check nothing: the budget is for host memory, and the device's allocator has a limit."""
+
+    def check_bytes(self, nbytes: int) -> None:
+        """Check nothing, for the same reason."""
 
     def note_started(self, outputs: Sequence[Any]) -> None:
         """Note the outputs of a program; the end of the step waits for them."""
