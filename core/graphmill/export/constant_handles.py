@@ -185,7 +185,7 @@ class _GraphRewrite:
             elif node.op_def.traits.source is Source.VARIABLE:
                 if self._where:
                     self._refuse(node, "a variable that a function creates has no value to keep")
-            elif not node.in_edges and _holds_state(node):
+            elif not node.in_edges and holds_state(node):
                 self._refuse(node, "its state has no constant form")
             handles = {
                 position: handle
@@ -383,7 +383,7 @@ def _is_handle(dtype: DType) -> bool:
     return dtype.is_ref or dtype.tf_name == "resource"
 
 
-def _holds_state(node: Node) -> bool:
+def holds_state(node: Node) -> bool:
     """Return whether a node without inputs makes a resource or reference that outlives a step."""
     makes = any(_is_handle(dtype) for dtype in node.output_types)
     return makes and not node.op_def.traits.per_step_state and not is_argument(node)

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Final
 
 from graphmill import files, proto
 from graphmill.errors import InvalidArgumentError, UnimplementedError
-from graphmill.export.constant_handles import ConstantHandles
+from graphmill.export.constant_handles import ConstantHandles, holds_state
 from graphmill.export.convert import check_inputs, inputs_of_model
 from graphmill.export.filled_tables import fill_table
 from graphmill.export.frozen_model import FrozenModel
 from graphmill.export.state_values import table_contents, variable_name, variable_values
+from graphmill.graph.algorithms import ancestors
 from graphmill.graph.formats.import_export import graph_to_graph_def
 from graphmill.graph.functions.function_calls import called_functions
 from graphmill.graph.graph import Graph
@@ -173,7 +174,7 @@ class _Part:
     """The nodes of a graph that some tensors need, copied with their names.
 
     A fed tensor that is the only output of a node becomes a placeholder, and what only it needs
-    is left out.
+    is left out. A default of a fed tensor is kept, unless it comes from a queue or an iterator.
     """
 
     def __init__(
@@ -292,7 +293,17 @@ def _tensors(graph: BuilderGraph, named: Mapping[str, str | Tensor]) -> dict[str
 
 
 def _takes_values(node: Node) -> bool:
-    return node.op_def.traits.source in (Source.PLACEHOLDER, Source.PLACEHOLDER_WITH_DEFAULT)
+    """Return whether a fed node is a placeholder, with a default that can be kept if it has one."""
+    source = node.op_def.traits.source
+    if source is Source.PLACEHOLDER_WITH_DEFAULT:
+        return not any(_has_other_state(each) for each in ancestors([node]))
+    return source is Source.PLACEHOLDER
+
+
+def _has_other_state(node: Node) -> bool:
+    """Return whether a node makes a queue, an iterator or other state without a constant form."""
+    is_frozen = _is_variable(node) or node.op in TABLES
+    return not node.in_edges and holds_state(node) and not is_frozen
 
 
 def _is_variable(node: Node) -> bool:

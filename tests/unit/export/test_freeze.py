@@ -10,6 +10,7 @@ import pytest
 
 import graphmill
 from graphmill import errors, files, ops
+from graphmill import functions as F
 from graphmill.export import freeze, freeze_model
 
 if TYPE_CHECKING:
@@ -158,6 +159,23 @@ def test_input_that_is_not_a_placeholder_becomes_one() -> None:
     (placeholder,) = (node for node in frozen.graph_def.node if node.name == "middle")
     sizes = [dim.size for dim in placeholder.attr["shape"].shape.dim]
     assert sizes == [-1, 2]
+
+
+def test_default_from_a_dataset_is_left_out() -> None:
+    """A program that trains on a dataset and is fed afterwards has such inputs."""
+    with graphmill.Graph().as_default() as graph:
+        rows = graphmill.data.Dataset.range(3).map(lambda x: F.cast(x, "float32"))
+        row = rows.make_one_shot_iterator().get_next()
+        x = F.placeholder_with_default(row, [], name="x")
+        rate = F.placeholder_with_default(2.0, [], name="rate")
+        y = ops.math.mul(x, rate, name="y")
+    with graphmill.Session(graph=graph) as session:
+        frozen = graphmill.export.freeze(session, {"x": x, "rate": rate}, {"y": y})
+    assert repr(frozen) == f"<FrozenModel of {len(frozen.graph_def.node)} nodes: serving_default>"
+    kinds = {node.name: node.op for node in frozen.graph_def.node}
+    assert (kinds["x"], kinds["rate"]) == ("Placeholder", "PlaceholderWithDefault")
+    with graphmill.Session(graph=graphmill.Graph.from_graph_def(frozen.graph_def)) as session:
+        assert session.run("y:0", {"x:0": 3.0}) == 6
 
 
 def test_colocation_with_a_removed_node_is_dropped() -> None:
