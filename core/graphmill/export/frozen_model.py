@@ -35,6 +35,9 @@ class FrozenModel:
     table_initializers: tuple[str, ...]
     host: Host
 
+    def __repr__(self) -> str:
+        return f"<FrozenModel of {len(self.graph_def.node)} nodes: {', '.join(self.signatures)}>"
+
     def write(self, path: AnyPath) -> str:
         """Write the graph as a GraphDef, and return its path; an old file is replaced at the end.
 

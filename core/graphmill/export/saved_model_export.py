@@ -55,6 +55,7 @@ class SavedModelExport:
         _check_contents(tables, exported)
         self._host: Host = exported.host
         self._values = exported.variables
+        self._names = [port.name for port in exported.inputs], exported.outputs
         self.graph = Graph(exported.host.ops)
         copies = _copy(exported, self.graph)
         _read_constants(self.graph)
@@ -66,6 +67,10 @@ class SavedModelExport:
         with self.graph.as_default():
             self._init = group(*fills, name="fill_tables") if fills else None
         self._add_variables({copies[node]: name for node, name in exported.variable_nodes.items()})
+
+    def __repr__(self) -> str:
+        inputs, outputs = ", ".join(self._names[0]), ", ".join(self._names[1])
+        return f"<SavedModelExport of {len(self._values)} variables: {inputs} -> {outputs}>"
 
     def save(self, folder: str | os.PathLike[str]) -> list[str]:
         """Write the SavedModel, and return its folder in a list.

@@ -84,7 +84,7 @@ def save(
         tags: the tags of the MetaGraph.
         assets: files that belong to the model, by the string tensor to which the file's path is
             fed while `main_op` runs.
-        main_op: an operation that loading the model runs, such as `tables_initializer`.
+        main_op: an operation that loading the model runs, such as one that fills tables.
         saver: saves and restores the variables; by default one of all variables of the graph, whose
             nodes are added to the graph.
 

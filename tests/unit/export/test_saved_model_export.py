@@ -37,6 +37,15 @@ def test_variables_and_names_are_kept(use_resource: bool, tmp_path: Path) -> Non
         assert not model.session.graph.has_node("unused")
 
 
+def test_repr_names_inputs_and_outputs() -> None:
+    with graphmill.Graph().as_default() as graph:
+        x = graph.placeholder("float32", [], name="x")
+        y = x * 2.0
+    with graphmill.Session(graph=graph) as session:
+        exported = convert(session, "saved_model", {"in": x}, {"out": y})
+    assert repr(exported) == "<SavedModelExport of 0 variables: in -> out>"
+
+
 def test_tables_are_filled(tmp_path: Path) -> None:
     with graphmill.Graph().as_default() as graph:
         word = graph.placeholder("string", [None], name="word")

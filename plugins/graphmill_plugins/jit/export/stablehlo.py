@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from graphmill.spi import files
@@ -27,8 +27,8 @@ class StableHlo:
         outputs: the names of the outputs in their order.
     """
 
-    text: str
-    artifact: bytes
+    text: str = field(repr=False)
+    artifact: bytes = field(repr=False)
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
 

@@ -130,6 +130,15 @@ def test_updates_of_variables_are_returned() -> None:
     assert function.params["w"].tolist() == [1, 2]
 
 
+def test_repr_of_a_program_is_short() -> None:
+    with graphmill.Graph().as_default() as graph:
+        x = graph.placeholder("float32", [2], name="x")
+        y = x * 2.0
+    with graphmill.Session(graph=graph) as session:
+        program = graphmill.export.convert(session, "stablehlo", {"x": x}, {"y": y})
+    assert repr(program) == "StableHlo(inputs=('x',), outputs=('y',))"
+
+
 def test_nodes_without_outputs_may_be_in_a_loop() -> None:
     with graphmill.Graph().as_default() as graph:
         x = graph.placeholder("float32", [], name="x")
