@@ -25,12 +25,15 @@ HEAD = """\
 
 <!-- Written by tools/make_hook_reference.py from core/graphmill/plugin/hookspecs.py; edit that. -->
 
+This page is for plugin authors. It lets you look up what each hook may register or change, when and
+how often it is called, and in which thread.
 """
 REGISTRARS = {
     name: getattr(registrars, name)
     for name in (
         "OpRegistrar",
         "KernelRegistrar",
+        "LoweringRegistrar",
         "GradientRegistrar",
         "Registrar",
         "PassRegistrar",
@@ -85,7 +88,7 @@ def registrar_section(name: str, registrar: type) -> str:
 
 def page() -> str:
     """Return the whole page."""
-    introduction = inspect.getdoc(hookspecs) or ""
+    introduction = (inspect.getdoc(hookspecs) or "").partition("\n")[2]  # without its first line
     all_hooks = hooks()
     contents = "\n".join(
         f"- [`{name}`](#{name}): {summary(hook)}" for name, hook in all_hooks.items()

@@ -1,4 +1,4 @@
-"""The hooks of plugins, for plugin authors to look up: their arguments, and when each is called.
+"""The hooks that plugins implement: their arguments, and when each is called.
 
 Implement a hook as a function marked `@graphmill.hookimpl`, with only the arguments that it needs.
 While a `Host` is assembled, the registration hooks are called in the order below, each for all
@@ -264,7 +264,7 @@ def graphmill_register_servers(servers: Registrar[ServerFactory]) -> None:
 def graphmill_register_commands(commands: Registrar[object]) -> None:
     """Register subcommands of the `graphmill` command line: click commands.
 
-    When: last of the registration hooks.
+    When: after all plugins have registered servers.
     How often: once for each host.
     May change: `commands`, by `add`.
     Threads: the one that assembles the host. A command is imported when it is called.
@@ -281,7 +281,7 @@ def graphmill_register_commands(commands: Registrar[object]) -> None:
 def graphmill_register_exporters(exporters: Registrar[object]) -> None:
     """Register exporters, which convert a graph to the form of another system.
 
-    When: last of the registration hooks.
+    When: after all plugins have registered commands.
     How often: once for each host.
     May change: `exporters`, by `add`. The name is the target of `graphmill.export.convert`; the
         object is a function of an `ExportGraph` and keyword options.

@@ -336,7 +336,7 @@ class _Group:
         return {d for one in late for d in self.members.keys() - {w.device for w in one.waiters}}
 
     def take_absent(self, devices: Iterable[str]) -> list[_Waiter]:
-        """End the collectives which one of some devices has not joined; return who waits."""
+        """End the collectives which one of some devices has not joined; return those who wait."""
         gone = set(devices)
         taken: list[_Waiter] = []
         for name, meeting in list(self.meetings.items()):

@@ -65,4 +65,4 @@ class IntraOpThreads:
 
 
 INTRA_OP: Final = IntraOpThreads()
-"""The limit of this process."""
+"""The number of threads that compute one kernel, for this process."""

@@ -20,7 +20,7 @@ _VARIABLES: Final = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "MALLOC
 
 @cache
 def keep_freed_memory() -> bool:
-    """Set glibc's thresholds, once for the process; return whether they were set."""
+    """Let glibc keep freed memory for reuse, once for the process; return whether it does."""
     if not effects.MALLOC.is_enabled or why_not():
         return False
     mallopt = _mallopt()

@@ -176,7 +176,7 @@ class DebugStep:
         return results if order is None else [results[position] for position in order]
 
     def waits(self) -> list[WaitRecord]:
-        """Return what the step's nodes wait for, and who uses the same resources."""
+        """Return what the step's nodes wait for, and which nodes use the same resources."""
         own = self._args.own_cancellation
         waits = [] if own is None else own.waits()
         return with_users(waits, self._session.graph)
