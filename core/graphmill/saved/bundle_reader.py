@@ -23,7 +23,7 @@ from graphmill.saved.tensor_slice import TensorSlice, is_slice_key, slice_key
 if TYPE_CHECKING:
     import mmap
     import os
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from graphmill.access.broker import Broker
     from graphmill.proto.versions_pb2 import VersionDef
@@ -72,6 +72,7 @@ class BundleReader:
         self._lock = fork_safe_lock()
         self._data: dict[int, files.Reader] = {}
         self._maps: dict[int, mmap.mmap] = {}
+        self._kinds: dict[tuple[int, bytes], tuple[dtypes.DType, tuple[int, ...]]] = {}
         self._index = _open_index(self.prefix, broker)
         try:
             self._table = TableReader(self._index, check=check)
@@ -188,6 +189,20 @@ class BundleReader:
 
     def _decode(self, name: str, content: bytes) -> BundleEntry:
         entry = self._parse(proto.BundleEntryProto, content, f"entry of tensor {name}")
+        # Many tensors have the same type and shape, whose conversion takes most of the time.
+        stored_kind = entry.dtype, entry.shape.SerializeToString()
+        kind = self._kinds.get(stored_kind)
+        if kind is None:
+            kind = self._kinds[stored_kind] = self._kind_of(name, entry)
+        dtype, shape = kind
+        stored = entry.slices
+        slices = self._slices_of(name, stored, shape) if stored else ()
+        return BundleEntry(
+            name, dtype, shape, entry.shard_id, entry.offset, entry.size, entry.crc32c, slices
+        )
+
+    def _kind_of(self, name: str, entry: Any) -> tuple[dtypes.DType, tuple[int, ...]]:
+        """Return the element type and the shape in an entry's message."""
         stored_shape = entry.shape
         shape = tuple([dim.size for dim in stored_shape.dim])
         if stored_shape.unknown_rank or min(shape, default=0) < 0:
@@ -198,16 +213,21 @@ class BundleReader:
         if len(shape) > _MAX_RANK or count > _MAX_BYTES:
             raise self._damaged(f"the shape of tensor {name} is too large: {shape}")
         try:
-            dtype = dtypes.as_dtype(entry.dtype)
-            stored = entry.slices
-            slices = tuple(map(TensorSlice.from_proto, stored)) if stored else ()
+            return dtypes.as_dtype(entry.dtype), shape
+        except errors.InvalidArgumentError as error:
+            raise self._damaged(f"the entry of tensor {name}: {error.message}") from error
+
+    def _slices_of(
+        self, name: str, stored: Iterable[Any], shape: tuple[int, ...]
+    ) -> tuple[TensorSlice, ...]:
+        """Return the slices in an entry's message, each of which lies within the shape."""
+        try:
+            slices = tuple(map(TensorSlice.from_proto, stored))
             for piece in slices:
                 piece.bounds(shape)
         except (errors.InvalidArgumentError, errors.InternalError) as error:
             raise self._damaged(f"the entry of tensor {name}: {error.message}") from error
-        return BundleEntry(
-            name, dtype, shape, entry.shard_id, entry.offset, entry.size, entry.crc32c, slices
-        )
+        return slices
 
     def _parse(self, message: type[Any], content: bytes, what: str) -> Any:
         try:
@@ -278,7 +298,7 @@ class BundleReader:
             first = offset - start
             if self._check and crc.mask(crc.value(content[first : first + size])) != crc32c:
                 continue
-            values = _copy(content, first, shape, dtype.as_numpy_dtype)
+            values = _copy(content, first, size, shape, dtype.as_numpy_dtype)
             if self._is_swapped:
                 layout.swap_bytes(values)
             yield name, values
@@ -382,14 +402,14 @@ def _decode_error() -> type[Exception]:
 
 
 def _copy(
-    content: bytes, first: int, shape: tuple[int, ...], dtype: np.dtype[Any]
+    content: bytes, first: int, size: int, shape: tuple[int, ...], dtype: np.dtype[Any]
 ) -> np.ndarray[Any, Any]:
-    """Return a copy of the array that begins at byte `first` of `content`.
+    """Return a copy of the array of `size` bytes that begins at byte `first` of `content`.
 
     An array of less than a page is not aligned for XLA, which copies it in less time than that.
     """
     stored: np.ndarray[Any, Any] = np.ndarray(shape, dtype, content, first)
-    if stored.nbytes < _MIN_ALIGNED:
+    if size < _MIN_ALIGNED:
         return stored.copy()
     values = aligned_empty(shape, dtype)
     values[...] = stored

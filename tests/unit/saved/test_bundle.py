@@ -78,6 +78,37 @@ def test_strided_and_big_endian_arrays_are_saved(tmp_path: Path) -> None:
         np.testing.assert_array_equal(reader.read_tensor("a"), values)
 
 
+def test_entries_of_equal_and_of_different_kinds_are_told_apart(tmp_path: Path) -> None:
+    values = {
+        "a": np.zeros((2, 3), np.float32),
+        "b": np.ones((2, 3), np.float32),
+        "c": np.ones((2, 3), np.int32),
+        "d": np.ones((3, 2), np.float32),
+    }
+    checkpoint.save_checkpoint(tmp_path / "x", values)
+    with BundleReader(tmp_path / "x") as reader:
+        for _ in range(2):
+            entries = {name: reader.entry(name) for name in values}
+            for name, array in values.items():
+                assert entries[name].shape == array.shape
+                assert entries[name].dtype is dtypes.as_dtype(array.dtype)
+                np.testing.assert_array_equal(reader.read_entry(entries[name]), array)
+
+
+@pytest.mark.parametrize("sizes", [[-1], [2, -3], [1 << 40, 1 << 40]])
+def test_each_tensor_of_a_damaged_shape_is_named(sizes: list[int], tmp_path: Path) -> None:
+    entries = {}
+    for name in (b"first", b"second"):
+        entries[name] = entry = proto.BundleEntryProto(dtype=dtypes.float32.enum)  # type: ignore[arg-type]
+        for size in sizes:
+            entry.shape.dim.add(size=size)
+    write_index(str(tmp_path / "x"), proto.BundleHeaderProto(num_shards=1), entries)
+    with BundleReader(tmp_path / "x") as reader:
+        for name in ("first", "second"):
+            with pytest.raises(errors.DataLossError, match=f"shape of tensor {name} "):
+                reader.entry(name)
+
+
 def test_checkpoints_may_be_at_urls() -> None:
     pytest.importorskip("fsspec")
     prefix = "memory://graphmill_bundles/ckpt"

@@ -105,7 +105,11 @@ def restore_v2(
         raise errors.InvalidArgumentError(
             f"Got {len(names)} tensor names, but {len(dtypes)} expected dtypes."
         )
-    requested = list(zip(names, slices, map(as_dtype, dtypes), strict=True))
+    by_numpy = {dtype: as_dtype(dtype) for dtype in set(dtypes)}  # thousands may have a few types
+    requested = [
+        (name, spec, by_numpy[dtype])
+        for name, spec, dtype in zip(names, slices, dtypes, strict=True)
+    ]
     if broker.exists(index_path(path)) or not _matches(path, broker):
         with BundleReader(path, broker=broker, variants=ctx.functions.host.variants) as bundle:
             return _restore(bundle, requested)
