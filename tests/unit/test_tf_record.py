@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphmill import errors
+from graphmill.files import LocalWriter
 from graphmill.files.stream import bytes_stream, open_stream
 from graphmill.tf_record import TFRecordWriter, frame, read_record, tf_record_iterator
 
@@ -21,6 +22,23 @@ def test_records_round_trip(tmp_path, compression):
         for record in records:
             writer.write(record)
     assert list(tf_record_iterator(path, compression)) == records
+
+
+@pytest.mark.parametrize("compression", ["", "GZIP"])
+def test_disk_that_is_full_at_the_end_keeps_the_old_file(tmp_path, monkeypatch, compression):
+    """Small files are written when the writer is closed."""
+
+    def commit(self):
+        raise errors.ResourceExhaustedError(f"{self.path}: No space left on device")
+
+    path = tmp_path / "x.tfrecord"
+    path.write_bytes(b"old")
+    writer = TFRecordWriter(path, compression)
+    writer.write(b"one")
+    monkeypatch.setattr(LocalWriter, "commit", commit)
+    with pytest.raises(errors.ResourceExhaustedError, match="No space left"):
+        writer.close()
+    assert [(each.name, each.read_bytes()) for each in tmp_path.iterdir()] == [(path.name, b"old")]
 
 
 def test_a_writer_that_fails_leaves_no_file(tmp_path):

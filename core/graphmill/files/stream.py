@@ -225,13 +225,17 @@ class StreamWriter:
         self._writer.write(chunk if self._deflate is None else self._deflate.compress(chunk))
 
     def close(self) -> None:
-        """Finish the file; safe to call twice."""
+        """Finish the file, or delete it if that fails; safe to call twice."""
         if not self._is_open:
             return
         self._is_open = False
-        if self._deflate is not None:
-            self._writer.write(self._deflate.flush())
-        self._writer.commit()
+        try:
+            if self._deflate is not None:
+                self._writer.write(self._deflate.flush())
+            self._writer.commit()
+        except errors.OpError:
+            self._writer.abandon()
+            raise
 
     def abandon(self) -> None:
         """Delete the unfinished file; a finished one stays."""
