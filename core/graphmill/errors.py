@@ -360,17 +360,20 @@ def suggest(name: str, candidates: Iterable[str], count: int = 3) -> str:
     scoped = [candidate for candidate in pool if candidate.endswith(f"/{name}")][:count]
     if scoped:
         return "; did you mean " + " or ".join(map(repr, scoped)) + "?"
-    folded = {candidate.lower(): candidate for candidate in reversed(pool)}
+    # Names of other lengths cannot be near enough; this is fast for the columns of a wide table.
+    least, most = len(name) * _CUTOFF / (2 - _CUTOFF), len(name) * (2 - _CUTOFF) / _CUTOFF
+    folded = {c.lower(): c for c in reversed(pool) if least <= len(c) <= most}
     lowered = name.lower()
     compared: Iterable[str] = folded
     if len(folded) > _MAX_COMPARED:
         compared = heapq.nlargest(_MAX_COMPARED, folded, key=partial(_shared_ends, lowered))
-    near = difflib.get_close_matches(lowered, compared, n=count, cutoff=0.6)
+    near = difflib.get_close_matches(lowered, compared, n=count, cutoff=_CUTOFF)
     if not near:
         return ""
     return "; did you mean " + " or ".join(repr(folded[match]) for match in near) + "?"
 
 
+_CUTOFF = 0.6  # the similarity of near matches
 _MAX_COMPARED = 500  # a graph may have 100,000 names, and difflib takes 50 µs for each
 
 

@@ -184,3 +184,17 @@ def test_s12_an_error_takes_the_positional_arguments_of_tensorflow() -> None:
 def test_s12_other_numbers_of_positional_arguments_are_refused(arguments: tuple[str, ...]) -> None:
     with pytest.raises(TypeError, match="takes message, or node_def, op and message"):
         errors.InternalError(*arguments)
+
+
+def test_names_of_other_lengths_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table may have a million columns."""
+    compared: list[str] = []
+
+    def shared(one: str, other: str) -> int:
+        compared.append(other)
+        return 0
+
+    monkeypatch.setattr(errors, "_shared_ends", shared)
+    names = [f"column[{index:06}]" for index in range(1_000)]
+    assert errors.suggest("age", [*names, "ages"]) == "; did you mean 'ages'?"
+    assert compared == []
