@@ -134,7 +134,7 @@ class DType:
 
     @property
     def is_numpy_compatible(self) -> builtins.bool:
-        """Whether values can be fed and fetched as NumPy arrays (not so resources and variants)."""
+        """Whether values can be fed and fetched as NumPy arrays (resources and variants cannot)."""
         return self.kind != "h"
 
     @property

@@ -380,7 +380,7 @@ def get_losses(scope: str | None = None, loss_collection: str = LOSSES) -> list[
 
 
 def get_regularization_losses(scope: str | None = None) -> list[Tensor]:
-    """Return the collection "regularization_losses", by `scope` as in `get_losses`."""
+    """Return the regularization losses of the default graph whose names begin with `scope`."""
     return get_losses(scope, REGULARIZATION_LOSSES)
 
 

@@ -14,7 +14,7 @@ class AggregationMethod:
     """How several gradients of one tensor are added.
 
     Attributes:
-        ADD_N: one node adds all of them when the last one is there.
+        ADD_N: one node adds all of them when the last one is available.
         DEFAULT: `ADD_N`.
         EXPERIMENTAL_TREE: each is added to the sum of those before it, so that it can be freed.
         EXPERIMENTAL_ACCUMULATE_N: as `EXPERIMENTAL_TREE`, as in TensorFlow.

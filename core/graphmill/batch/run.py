@@ -48,7 +48,7 @@ class Report:
     Attributes:
         out: the file of the results.
         rows: the number of rows with outputs.
-        failures: the number of rows without.
+        failures: the number of rows that failed.
         resumed_rows: how many of all rows an earlier run had done.
         seconds: how long it took.
     """

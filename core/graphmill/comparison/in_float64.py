@@ -51,7 +51,7 @@ def compare_with_float64(
         fetches: names of tensors.
         feeds: values by tensor name.
         tolerance: which errors of a node are accepted; `Tolerance()` if not given.
-        timeout: the seconds that the step may take; None for any.
+        timeout: the seconds that the step may take; None for no limit.
 
     Returns:
         The error of each node, given its inputs; `outputs` is empty.

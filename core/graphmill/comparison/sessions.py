@@ -47,7 +47,7 @@ def compare_sessions(
         feeds: values by tensor name.
         tolerance: which differences are accepted; `Tolerance()` if not given.
         every_tensor: compare the tensors on the way even if the fetches agree.
-        timeout: the seconds that each step may take; None for any.
+        timeout: the seconds that each step may take; None for no limit.
 
     Raises:
         NotFoundError: a graph has no such tensor.
@@ -95,7 +95,7 @@ def compare_with_values(
         feeds: values by tensor name.
         tolerance: which differences are accepted; `Tolerance()` if not given.
         fetches: those of the tensors that decide whether the step agrees; all if not given.
-        timeout: the seconds that the step may take; None for any.
+        timeout: the seconds that the step may take; None for no limit.
 
     Raises:
         InvalidArgumentError: there are no references.

@@ -31,7 +31,7 @@ def compare_with_recording(
             value in the step are compared.
         recording: a step that ran to its end.
         tolerance: which differences are accepted; `Tolerance()` if not given.
-        timeout: the seconds that the step may take; None for any.
+        timeout: the seconds that the step may take; None for no limit.
 
     Raises:
         InvalidArgumentError: the recording lacks the value of a feed or of a fetch.

@@ -122,7 +122,8 @@ class SourceMethods:
             weights: the probability of each dataset, up to a factor; or a dataset of these. By
                 default all are equal.
             seed: as for `random`.
-            stop_on_empty_dataset: whether it ends when a dataset does; else when all have ended.
+            stop_on_empty_dataset: whether the result ends with the first of the datasets; else
+                with the last.
             rerandomize_each_iteration: whether the next pass chooses otherwise; by default not.
 
         Raises:
@@ -146,7 +147,8 @@ class SourceMethods:
         Args:
             datasets: the datasets.
             choice_dataset: a dataset of scalars, int64: indices of `datasets`.
-            stop_on_empty_dataset: whether it ends when a chosen dataset has; else that is skipped.
+            stop_on_empty_dataset: whether the result ends when a chosen dataset has ended;
+                else that dataset is skipped.
 
         Raises:
             InvalidArgumentError: there is no dataset, their elements have other structures or

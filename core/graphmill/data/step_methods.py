@@ -147,7 +147,7 @@ class StepMethods:
         window_size_func: Callable[..., Any] | None = None,
         name: str | None = None,
     ) -> Dataset:
-        """Return the elements of the datasets of a function of elements with one key.
+        """Group elements by a key, and reduce each group to a dataset, whose elements are returned.
 
         Args:
             key_func: returns the key of an element, a scalar int64.

@@ -20,7 +20,7 @@ class Breakpoint:
 
     Attributes:
         pattern: the name of a node, or a pattern such as `encoder/*`.
-        number: by which commands refer to it.
+        number: the number by which commands refer to it.
         num_hits: how often it has stopped the step.
     """
 

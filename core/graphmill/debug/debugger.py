@@ -155,7 +155,7 @@ class Debugger(Player, StepDriver):
         return [frame for run in self._runs for frame in run.frames()]
 
     def waits(self) -> list[WaitRecord]:
-        """Return what running nodes wait for, such as an element of a queue, and who could help."""
+        """Return what running nodes wait for, such as an element of a queue."""
         return self._step.waits()
 
     # What the executors report

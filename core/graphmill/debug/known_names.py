@@ -47,7 +47,7 @@ class KnownNames:
         """Check that a name or pattern may match a node of the step.
 
         Raises:
-            NotFoundError: it cannot; the message has near names.
+            NotFoundError: it cannot; the message names similar ones.
         """
         names = self._recording.names()
         if any(name == pattern or fnmatchcase(name, pattern) for name in names):
@@ -67,7 +67,7 @@ class KnownNames:
         """Check that a name or pattern may match a loop of the step.
 
         Raises:
-            NotFoundError: it cannot; the message has near names.
+            NotFoundError: it cannot; the message names similar ones.
         """
         frames = {
             name for graph in self._recording.graphs for node in graph.nodes for name in node.frame

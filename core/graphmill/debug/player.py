@@ -98,7 +98,7 @@ class Player:
                 such as `encoder/*`.
 
         Raises:
-            NotFoundError: the step has no such node; the message has near names.
+            NotFoundError: the step has no such node; the message names similar ones.
         """
         self._names.check_node(pattern)
         return self._add(Breakpoint(pattern))
@@ -130,7 +130,7 @@ class Player:
             iteration: the iteration, from 0.
 
         Raises:
-            NotFoundError: the step has no such loop; the message has the loops.
+            NotFoundError: the step has no such loop; the message lists the loops.
         """
         self._names.check_frame(frame)
         return self._add(IterationBreakpoint(frame, iteration=iteration))

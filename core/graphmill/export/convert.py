@@ -67,7 +67,7 @@ def convert_model(
         model: the path of the model.
         target: the name of an exporter.
         signature, tags, fetches: as for `graphmill run`.
-        inputs: inputs that have a default and are to be inputs of the result all the same. The
+        inputs: inputs that have a default but are to be inputs of the result nevertheless. The
             others keep their default, unless all inputs have one or a signature names them.
         host: where the exporter comes from; by default the installed plugins.
         config: configures the session that loads the model, such as what it may do (`allow`).

@@ -88,7 +88,7 @@ def freeze_model(
         signature: the key of the signature to keep; by default all.
         tags: the tags of a SavedModel's MetaGraph, separated by commas.
         fetches: tensors to compute instead of signatures' outputs.
-        inputs: inputs that have a default and are to be in the signature all the same, as for
+        inputs: inputs that have a default but are to be in the signature nevertheless, as for
             `convert_model`.
         host: where ops and kernels come from; by default the installed plugins.
         config: configures the session that loads the model, such as what it may do (`allow`).

@@ -6,8 +6,8 @@
     loss = F.reduce_mean(F.cast(labels, "float32") * y, axis=[0, 1])
 
 Names, arguments and their order are those of `tf.compat.v1` and `tf.compat.v1.nn`. Each function
-adds a few nodes of raw ops (`graphmill.ops`), which remain available. Ops whose spelling is
-TensorFlow's already (`exp`, `add_v2`, `relu`) are only there.
+adds a few nodes of raw ops (`graphmill.ops`), which remain available. Ops that
+have TensorFlow's name already (`exp`, `add_v2`, `relu`) are only in `graphmill.ops`.
 """
 
 from __future__ import annotations

@@ -247,7 +247,7 @@ def count_nonzero(
 
 
 def einsum(equation: str, *inputs: TensorLike, name: str | None = None) -> Tensor:
-    """Multiply and add tensors by Einstein's notation, `"ij,jk->ik"`."""
+    """Multiply tensors and sum over axes in Einstein's notation, `"ij,jk->ik"`."""
     return linalg.einsum(list(inputs), equation=equation.replace(" ", ""), name=name)
 
 

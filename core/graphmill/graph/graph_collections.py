@@ -73,7 +73,7 @@ class GraphCollections:
         return list(dict.fromkeys([*own, *(key for key, got in self.collections.items() if got)]))
 
     def clear_collection(self, name: str) -> None:
-        """Remove all values of a collection; no variable is trainable without the last of these."""
+        """Remove all values of a collection; of "trainable_variables": make none trainable."""
         self.collections.pop(name, None)
         if name == _TRAINABLE:
             for variable in self.variables:

@@ -197,11 +197,11 @@ class Variable(VariableUpdates, Tensor):
 
     @property
     def shape(self) -> TensorShape:
-        """Its static shape, with what `set_shape` said of it."""
+        """Its static shape, as far as its nodes and `set_shape` determine it."""
         return Tensor.shape.fget(self) if self._refined_shape is None else self._refined_shape  # type: ignore[attr-defined]
 
     def set_shape(self, shape: ShapeLike) -> None:
-        """Say what is known about its shape, beyond what its nodes say.
+        """Declare what is known about its shape beyond what its nodes determine.
 
         Raises:
             InvalidArgumentError: the shape contradicts its present one.

@@ -61,13 +61,13 @@ class VariableUpdates:
     def scatter_max(
         self, sparse_delta: Any, use_locking: bool = False, name: str | None = None
     ) -> Tensor:
-        """Raise rows to at least others; arguments and result are those of `scatter_add`."""
+        """Replace rows by the maximum of both; arguments and result are those of `scatter_add`."""
         return self._scattered("scatter_max", sparse_delta, use_locking, name)
 
     def scatter_min(
         self, sparse_delta: Any, use_locking: bool = False, name: str | None = None
     ) -> Tensor:
-        """Lower rows to at most others; arguments and result are those of `scatter_add`."""
+        """Replace rows by the minimum of both; arguments and result are those of `scatter_add`."""
         return self._scattered("scatter_min", sparse_delta, use_locking, name)
 
     def scatter_mul(

@@ -52,7 +52,7 @@ def collect(
         steps: how many steps to run; after each, the report waits for compilation in the
             background. The first and the last one are traced.
         title: the title of the page.
-        timeout: the seconds that each step may take; None for any.
+        timeout: the seconds that each step may take; None for no limit.
 
     Returns:
         A dict with the keys `version`, `title`, `summary`, `advice`, `graph`, `steps`, `by_time`,

@@ -49,7 +49,7 @@ class BundleReader:
             This saves memory if several processes read one checkpoint. But overwriting a file in
             place while it is in use crashes the process, so values are copied by default.
         broker: opens the files.
-        variants: the codecs of variants, which cannot be read without.
+        variants: the codecs of variants; without them variants cannot be read.
 
     Raises:
         NotFoundError: the checkpoint does not exist.

@@ -37,7 +37,7 @@ class BundleWriter:
         num_shards: number of data files; each tensor goes to the smallest one so far.
             TensorFlow writes one, and gets several by merging checkpoints.
         broker: opens the files.
-        variants: the codecs of variants, which cannot be written without.
+        variants: the codecs of variants; without them variants cannot be written.
     """
 
     def __init__(

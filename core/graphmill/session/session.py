@@ -333,7 +333,7 @@ class Session:
         describes all signatures.
 
         Args:
-            fetches, feed_list, targets: as of `make_callable`.
+            fetches, feed_list, targets: as for `make_callable`.
             build: whether to build the graph for compilation now, if that has not happened.
 
         Raises:
@@ -390,7 +390,7 @@ class Session:
         graph is not optimized or placed yet.
 
         Args:
-            fetches, feed_list, targets: as of `make_callable`.
+            fetches, feed_list, targets: as for `make_callable`.
 
         Raises:
             NotFoundError: a name does not exist.

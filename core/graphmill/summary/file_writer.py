@@ -40,8 +40,9 @@ class FileWriter:
         logdir: the folder, created if it is missing.
         graph: a graph to write first, also as a MetaGraph.
         max_queue: how many events are kept before they are written.
-        flush_secs: after how many seconds they are written at the latest, when one is added.
-        filename_suffix: of the file's name.
+        flush_secs: an added event causes all to be written if the last write was longer ago than
+            this many seconds.
+        filename_suffix: the end of the file's name.
         host: where the kernels come from; the default host if not given.
 
     Raises:

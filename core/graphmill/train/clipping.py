@@ -104,7 +104,7 @@ def clip_by_global_norm(
         name: name of the scope.
 
     Returns:
-        The clipped tensors, and the global norm before.
+        The clipped tensors, and the global norm before clipping.
 
     Raises:
         InvalidValueError: `t_list` is not a list, or holds no tensor.

@@ -77,9 +77,10 @@ class Optimizer:
             loss: the tensor to minimize.
             global_step: an integer variable that counts the updates.
             var_list: the variables; by default all trainable ones.
-            gate_gradients: as of `compute_gradients`. A name is accepted with a warning for one
+            gate_gradients: as for `compute_gradients`. A name is accepted with a warning for one
                 version.
-            aggregation_method, colocate_gradients_with_ops, grad_loss: as of `compute_gradients`.
+            aggregation_method, colocate_gradients_with_ops, grad_loss: as for
+                `compute_gradients`.
             name: name of the node; by default the optimizer's.
 
         Raises:
@@ -119,8 +120,8 @@ class Optimizer:
             loss: the tensor to minimize.
             var_list: the variables; by default all trainable ones.
             gate_gradients: `GATE_OP` if the gradients of the inputs of an op become available only
-                together, `GATE_GRAPH` if all gradients do. A step reads variables before it updates
-                them without gates, too, so that `GATE_NONE` is the default.
+                together, `GATE_GRAPH` if all gradients do. The default is `GATE_NONE`: even then a
+                step reads variables before it updates them.
             aggregation_method: how to add several gradients of one tensor, of `AggregationMethod`.
             colocate_gradients_with_ops: whether gradients are placed on the devices of their ops.
             grad_loss: the gradient with respect to the loss; by default ones.

@@ -119,7 +119,7 @@ class Connection:
         options: of the channel.
         compression: of the channel.
         where: the text after the method in messages; by default "of" the name.
-        credentials: for TLS; None for connections without.
+        credentials: for TLS; None for connections without TLS.
         may_be_local: whether calls may go over a local socket to a task on this machine, which then
             takes them from other tasks only.
 

@@ -45,7 +45,7 @@ def record_after(
             dimensions.
         images: how images are converted.
         steps: how many steps to run; with 0 the graph is only built for compilation.
-        timeout: the seconds that each step may take; None for any.
+        timeout: the seconds that each step may take; None for no limit.
 
     Raises:
         NotFoundError: the model has no such input, or a file does not exist.

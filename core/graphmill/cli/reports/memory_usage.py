@@ -53,7 +53,7 @@ def memory_usage(
         images: how images are converted.
         record: the record of the step, for the devices of its nodes.
         is_run: whether to run and measure a step, too.
-        timeout: the seconds that this step may take; None for any.
+        timeout: the seconds that this step may take; None for no limit.
 
     Raises:
         InvalidArgumentError: a value does not fit its input, or an input cannot be fed zeros.

@@ -59,7 +59,7 @@ def with_inner_nodes(full: Graph, names: Collection[str], options: PassOptions) 
     preserved = frozenset(names)
     unknown = [name for name in missing if not _reveal(name, graph, preserved, options)]
     if unknown:
-        _inline_all(graph, preserved, options)  # for an error that names near names
+        _inline_all(graph, preserved, options)  # for an error with similar names
     return graph
 
 

@@ -148,7 +148,7 @@ class KernelRegistry:
     def add_unsupported(self, reasons: Mapping[str, str] | str, owner: object = None) -> None:
         """Register the reasons why ops have no kernel: a mapping, or "module:NAME" of one.
 
-        A kernel that is registered for such an op is used all the same.
+        A kernel that is registered for such an op is used nevertheless.
         """
         with self._lock:
             self._unsupported.append((reasons, owner))

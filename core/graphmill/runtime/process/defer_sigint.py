@@ -3,7 +3,7 @@
 Python raises `KeyboardInterrupt` in the main thread, between any two of its instructions. That is
 right for most of a step. But a program that has overwritten the memory of a variable must also
 update the variable. `signal.pthread_sigmask` does not help: the system then delivers the signal to
-another thread, and Python handles it in the main thread all the same.
+another thread, and Python handles it in the main thread nevertheless.
 """
 
 from __future__ import annotations

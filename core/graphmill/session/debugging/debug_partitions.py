@@ -92,7 +92,7 @@ class SteppedFunctions(FunctionLibraryRuntime):
     """The functions of a session on one device, run by executors that can be stepped.
 
     Args:
-        full_graph, device, options, maker, peer: as of `FunctionLibraryRuntime`.
+        full_graph, device, options, maker, peer: as for `FunctionLibraryRuntime`.
         ordinary: the functions of ordinary steps, with whose stateful kernels these run.
     """
 

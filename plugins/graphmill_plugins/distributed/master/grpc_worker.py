@@ -47,7 +47,7 @@ class GrpcWorker(WorkerInterface):
         variants: the codecs of variants.
         silence: the number of seconds for which it may be silent while calls are in flight; 0 for
             no limit.
-        credentials: for TLS; None for connections without.
+        credentials: for TLS; None for connections without TLS.
         may_be_local: whether calls may go over a local socket; see `Connection`.
     """
 

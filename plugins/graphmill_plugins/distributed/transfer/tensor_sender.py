@@ -44,7 +44,7 @@ class TensorSender:
     Threads: any may call anything.
 
     Attributes:
-        pool: the shared memory; None without.
+        pool: the shared memory; None if there is none.
         offers: the tensors that receivers fetch in pieces.
     """
 

@@ -61,7 +61,7 @@ class GrpcPeer(Peer):
         counters: count transfers.
         silence: the number of seconds for which it may be silent while calls are in flight; 0 for
             no limit.
-        credentials: for TLS; None for connections without.
+        credentials: for TLS; None for connections without TLS.
         may_be_local: whether calls may go over a local socket; see `Connection`.
     """
 
@@ -270,7 +270,7 @@ class GrpcPeers(Peers):
         receiver: receives large tensors.
         counters: count transfers.
         silence: the number of seconds for which a task may be silent; 0 for no limit.
-        credentials: for TLS; None for connections without.
+        credentials: for TLS; None for connections without TLS.
         may_be_local: whether calls may go over a local socket; see `Connection`.
     """
 

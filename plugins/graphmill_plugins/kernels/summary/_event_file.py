@@ -32,7 +32,7 @@ class EventFile:
         folder: a local folder or URL; created if it is missing.
         max_queue: the maximum number of buffered events.
         flush_seconds: the maximum time between two flushes, checked when an event is added.
-        suffix: of the file's name.
+        suffix: the end of the file's name.
         broker: opens the file.
     """
 

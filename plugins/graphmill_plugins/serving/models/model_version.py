@@ -171,7 +171,7 @@ class ModelVersion:
     def _signature(self, model: SavedModel, name: str) -> ServedSignature | UnimplementedError:
         try:
             return ServedSignature(model, name, self._options.timeout_seconds, default_host())
-        except UnimplementedError as error:  # other signatures may be served all the same
+        except UnimplementedError as error:  # other signatures may be served nevertheless
             return error
 
     def _new_queue(self, signature: ServedSignature) -> BatchQueue:
