@@ -78,7 +78,7 @@ def as_integers(overlaps: Value, limit: float) -> list[list[int]]:
     np.greater(overlaps, limit, out=is_above[..., :others])
     packed = np.packbits(is_above.reshape(-1), bitorder="little").view("<u8")
     if words == 1:
-        return packed.reshape(rows, count).tolist()  # type: ignore[no-any-return]
+        return packed.reshape(rows, count).tolist()
     size = words * packed.itemsize
     return [
         [
