@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from graphmill.spi import Value
 
 _MAX_SINGLE_SUMS = 2000  # elements that are added one by one as fast as run by run
+_MAX_FEW, _MAX_FEW_TOTALS = 5, 16  # elements and results up to which NumPy calls take longer
+_EXACT_IN_PYTHON = "ilqd"  # types whose sums Python computes with the same results
 _REAL = {"T": dtypes.REAL}
 _NUMBERS = {"T": dtypes.NUMERIC}
 _SUMMED = {
@@ -235,12 +237,14 @@ class _Target(NamedTuple):
         sizes: their sizes.
         shape: of the result.
         element_count: the number of elements of the result.
+        strides: for each axis of the input how far a step along it leads in the result.
     """
 
     remaining: list[int]
     sizes: tuple[int, ...]
     shape: tuple[int, ...]
     element_count: int
+    strides: tuple[int, ...]
 
 
 @lru_cache(maxsize=256)
@@ -255,32 +259,65 @@ def _target(sizes: tuple[int, ...], axes: tuple[int, ...], keep_dims: bool) -> _
     kept = shape = tuple([sizes[axis] for axis in remaining])
     if keep_dims:
         shape = tuple(1 if axis in reduced else n for axis, n in enumerate(sizes))
-    return _Target(remaining, kept, shape, math.prod(kept))
+    strides = tuple(
+        math.prod(sizes[other] for other in remaining if other > axis) if axis in remaining else 0
+        for axis in range(len(sizes))
+    )
+    return _Target(remaining, kept, shape, math.prod(kept), strides)
 
 
 class _Reduction:
     """A reduction of a sparse tensor along axes.
 
     Attributes:
-        flat: the position of each element in the result.
+        sizes: of the tensor.
         target: the result.
     """
+
+    __slots__ = ("_indices", "sizes", "target")
 
     def __init__(
         self, indices: Value, values: Value, shape: Value, axes: Value, keep_dims: bool
     ) -> None:
-        sizes = check_parts(indices, values, shape)
+        self.sizes = check_parts(indices, values, shape)
         if axes.ndim > 1:
             raise InvalidArgumentError(
                 f"reduction_axes must be a scalar or vector, got shape {shape_text(axes.shape)}"
             )
-        self.target = _target(sizes, tuple(axes.reshape(-1).tolist()), keep_dims)
-        check_bounds(indices, sizes)
-        self.flat = flat_positions(indices, self.target.sizes, self.target.remaining)
+        self.target = _target(self.sizes, tuple(axes.reshape(-1).tolist()), keep_dims)
+        self._indices = indices
+
+    def positions(self) -> Any:
+        """Return the position of each element in the result.
+
+        Raises:
+            InvalidArgumentError: an index is out of bounds.
+        """
+        check_bounds(self._indices, self.sizes)
+        return flat_positions(self._indices, self.target.sizes, self.target.remaining)
+
+    def sum_of_few(self, values: Value) -> Value | None:
+        """Return the sum of a few integers or doubles, which a Python loop adds fastest.
+
+        None for an index out of bounds, or a sum that overflows.
+        """
+        totals = [0] * self.target.element_count
+        strides = self.target.strides
+        for row, value in zip(self._indices.tolist(), values.tolist(), strict=True):
+            position = 0
+            for index, size, stride in zip(row, self.sizes, strides, strict=True):
+                if not 0 <= index < size:
+                    return None
+                position += index * stride
+            totals[position] += value
+        try:
+            return np.array(totals, values.dtype).reshape(self.target.shape)
+        except OverflowError:
+            return None
 
     def combined(self, ufunc: Any, values: Value) -> tuple[Any, Any]:
         """Return the positions that have elements, and their values."""
-        flat = self.flat
+        flat = self.positions()
         if (flat[1:] < flat[:-1]).any():
             order = np.argsort(flat, kind="stable")
             flat, values = flat[order], values[order]
@@ -301,10 +338,18 @@ def _reduce(ufunc: Any) -> Callable[..., Value]:
     ) -> Value:
         reduction = _Reduction(indices, values, shape, axes, keep_dims)
         target = reduction.target
+        if (
+            ufunc is np.add
+            and len(values) <= _MAX_FEW
+            and values.dtype.char in _EXACT_IN_PYTHON
+            and target.element_count <= _MAX_FEW_TOTALS
+            and (total := reduction.sum_of_few(values)) is not None
+        ):
+            return total
         check_size(target.sizes, itemsize=values.dtype.itemsize)
         out = np.zeros(target.element_count, values.dtype)
         if ufunc is np.add and len(values) <= _MAX_SINGLE_SUMS and not is_narrow(values.dtype):
-            np.add.at(out, reduction.flat, values)
+            np.add.at(out, reduction.positions(), values)
         else:
             positions, combined = reduction.combined(ufunc, values)
             out[positions] = combined
