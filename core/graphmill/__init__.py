@@ -34,6 +34,9 @@ if TYPE_CHECKING:
         timeline,
         train,
     )
+    from graphmill import explain as explain
+    from graphmill import isolation as isolation
+    from graphmill import proto as proto
     from graphmill.backprop.gradient_options import AggregationMethod
     from graphmill.backprop.gradients import gradients
     from graphmill.backprop.indexed_slices import IndexedSlices
@@ -150,9 +153,9 @@ __all__ = [
 ]
 
 _MODULES = {
-    *("batch", "comparison", "debug", "data", "dtypes", "errors", "export", "functions"),
-    *("initializers", "losses", "ops", "report", "saved_model", "summary"),
-    *("tf_record", "timeline", "train"),
+    *("batch", "comparison", "debug", "data", "dtypes", "errors", "explain", "export"),
+    *("functions", "initializers", "isolation", "losses", "ops", "proto", "report"),
+    *("saved_model", "summary", "tf_record", "timeline", "train"),
 }
 _HOMES = {
     "Assert": "graphmill.graph.assertion",
