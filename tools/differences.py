@@ -205,14 +205,14 @@ units of the type's epsilon, with a reason for each group of ops.
   lists the few that differ in the last bit.
 - **`float16`**: means, norms and products are computed in `float32`. TensorFlow computes them in
   `float16`, where a sum beyond 65504 is infinite.
-- **Signed zeros**: `Unique` treats the two zeros of narrow floats as equal. Sums, products and
-  means whose terms are all zero may be a zero of the other sign.
+- **Signed zeros**: `Unique` and `ListDiff` treat the two zeros of narrow floats as equal. Sums,
+  products and means whose terms are all zero may be a zero of the other sign.
 - **NaN and infinity**: if both occur in a sum, a matrix product or an extremum, the result depends
-  on the order of operations and the width of vectors. So does that of `MaxPool` and `TopKV2` of
-  NaN, and of a product of complex numbers that are not finite. `ReluGrad` and similar ops multiply,
-  so NaN stays NaN. The range of `QuantizeAndDequantizeV2` is that of the numbers beside NaN; in
-  TensorFlow, NaN is left out as well unless it ends the input. Kernels of JAX devices spread NaN
-  and infinity over the rows and columns of a resized image.
+  on the order of operations and the width of vectors. So does that of `MaxPool`, `TopKV2` and the
+  extrema of sorted segments with NaN, and of a product of complex numbers that are not finite.
+  `ReluGrad` and similar ops multiply, so NaN stays NaN. The range of `QuantizeAndDequantizeV2` is
+  that of the numbers beside NaN; in TensorFlow, NaN is left out as well unless it ends the input.
+  Kernels of JAX devices spread NaN and infinity over the rows and columns of a resized image.
 - **`Zeta` and `Polygamma`** of a `float32` below -9: TensorFlow stops summing after nine terms, and
   its results are wrong.
 - **Eigenvectors and singular vectors** are determined only up to their sign or phase, which may

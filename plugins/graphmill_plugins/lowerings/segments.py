@@ -10,6 +10,8 @@ from graphmill.spi import Check, Lowering, LoweringTable, errors
 from graphmill_plugins.lowerings.indices import in_range
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from graphmill.spi import ArrayNamespace, Value
 
 
@@ -49,12 +51,27 @@ def ids_are_below_count(
     return xp.all(segment_ids < num_segments)
 
 
+def has_no_nan(xp: ArrayNamespace, data: Value, *_: Value) -> Value:
+    """Check that no element is NaN, which XLA's extrema spread over the segment."""
+    return xp.all(data == data)
+
+
 _SORTED: Final = ("Sum", "Mean", "Max", "Min", "Prod")
 _REDUCTIONS: Final = ("Sum", "Max", "Min", "Prod")
 _SPARSE: Final = ("Sum", "Mean", "SqrtN")
 
+_EXTREMA: Final = ("Max", "Min")
+
+
+def _lowered(op: str, predicate: Callable[..., Value]) -> Lowering:
+    checks = [Check(predicate, errors.InvalidArgumentError)]
+    if op.removesuffix("V2").endswith(_EXTREMA):
+        checks.append(Check(has_no_nan))
+    return Lowering((op,), checks=tuple(checks))
+
+
 LOWERINGS: Final = LoweringTable(
-    Lowering(tuple(ops), checks=(Check(predicate, errors.InvalidArgumentError),))
+    _lowered(op, predicate)
     for ops, predicate in (
         ((f"Segment{name}" for name in _SORTED), ids_are_sorted),
         ((f"Segment{name}V2" for name in _REDUCTIONS), ids_are_sorted),
@@ -63,4 +80,5 @@ LOWERINGS: Final = LoweringTable(
         (("_SegmentRows",), segments_exist),
         ((f"UnsortedSegment{name}" for name in _REDUCTIONS), ids_are_below_count),
     )
+    for op in ops
 )

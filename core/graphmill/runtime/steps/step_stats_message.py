@@ -204,5 +204,6 @@ def _fixed_part(name: str, outputs: Sequence[OutputStats], device: str) -> bytes
         node.memory.add(
             allocator_name=allocator, total_bytes=size, peak_bytes=size, live_bytes=size
         )
+    node.memory_stats.SetInParent()  # set and empty, as for kernels of TensorFlow's CPU device
     content: bytes = node.SerializeToString()
     return content

@@ -208,7 +208,13 @@ def split_v(_xp: ArrayNamespace, num_split: int) -> Callable[[Value, Value, Valu
                 f"size_splits must be a vector of {num_split} sizes, got shape "
                 f"{shape_text(size_splits.shape)}"
             )
-        return _cut(value, along, _complete(sizes, value.shape[along]))
+        whole = value.shape[along]
+        if num_split == 1 and sizes[0] != whole:
+            raise InvalidArgumentError(
+                "If there is only one output, it must have the same size as the input. Input size: "
+                f"{whole} output size: {sizes[0]}"
+            )
+        return _cut(value, along, _complete(sizes, whole))
 
     return cut
 

@@ -176,10 +176,10 @@ def list_diff(x: Value, y: Value, *, out_idx: np.dtype[Any]) -> tuple[Value, Val
 @kernel("Where", host=True, dynamic_shape=True)
 def where(condition: Value) -> Value:
     """Return the indices of nonzero elements in row-major order, one per row, as int64."""
-    if condition.ndim == 0:
-        raise InvalidArgumentError("WhereOp: a scalar has no indices, expected rank 1 or more")
     if condition.dtype == np.float16:
         raise UnimplementedError("No WhereOp available for float16; try Where of `x != 0`")
+    if condition.ndim == 0:
+        raise InvalidArgumentError("WhereOp: a scalar has no indices, expected rank 1 or more")
     if condition.ndim == 1 or not _MAX_ARGWHERE_SIZE <= condition.size < 1 << 32:
         return np.argwhere(condition)
     return _indices(np.flatnonzero(condition).astype(np.uint32), condition.shape)

@@ -148,6 +148,13 @@ def select_v2(xp: ArrayNamespace) -> Callable[[Value, Value, Value], Value]:
     return choose
 
 
+def _unlimited(xp: ArrayNamespace, limit: Value, infinite: float) -> Value:
+    """Return limits of which those that are NaN are infinite: they limit nothing."""
+    if xp is np and (limit == limit if limit.ndim == 0 else (limit == limit).all()):
+        return limit
+    return xp.where(limit == limit, limit, limit.dtype.type(infinite))
+
+
 @kernel("ClipByValue", types={"T": dtypes.NUMERIC})
 def clip_by_value(xp: ArrayNamespace, t: Value, low: Value, high: Value) -> Value:
     """Clip `t` to [low, high]; limits are scalars or have the shape of `t`; `low` wins.
@@ -162,6 +169,8 @@ def clip_by_value(xp: ArrayNamespace, t: Value, low: Value, high: Value) -> Valu
                 f"{shape_text(t.shape)}, got {shape_text(limit.shape)}"
             )
     if t.dtype.kind != "c":
+        if t.dtype.kind not in "iu":
+            low, high = _unlimited(xp, low, -np.inf), _unlimited(xp, high, np.inf)
         return xp.maximum(xp.minimum(t, high), low)
     real = xp.maximum(xp.minimum(xp.real(t), xp.real(high)), xp.real(low))
     imag = xp.maximum(xp.minimum(xp.imag(t), xp.imag(high)), xp.imag(low))

@@ -199,8 +199,9 @@ def _betainc() -> Callable[[Value, Value, Value], Value]:
 
     def function(a: Value, b: Value, x: Value) -> Value:
         check_betainc(a, b, x)
-        is_usual = (a > 0) & (b > 0) & np.isfinite(a) & np.isfinite(b)
-        return np.where(is_usual, betainc(a, b, x), _nan_like(a))
+        is_end, is_positive = (x == 0) | (x == 1), (a > 0) & (b > 0)
+        is_usual = is_positive & ((np.isfinite(a) & np.isfinite(b)) | is_end)
+        return np.where(is_usual, np.where(is_end, x, betainc(a, b, x)), _nan_like(a))
 
     return function
 
