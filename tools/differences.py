@@ -64,7 +64,7 @@ flowchart LR
   `executor_type`, and pools of one `global_name` with different numbers of threads are errors when
   the session is made. Debug watches of nodes that do not exist are errors. With
   `optimize_for_static_graph`, the graph cannot be extended after the first step; TensorFlow 2.21
-  extends it all the same. Only TensorFlow frees memory with this option: here, the graph belongs to
+  extends it nevertheless. Only TensorFlow frees memory with this option: here, the graph belongs to
   the program. Pools of one `global_name` are shared by the sessions of one host.
 - **`CallableOptions`**: an unknown tensor is `NotFound`, in TensorFlow `InvalidArgument`. A
   connection may start at a tensor that is fed. `fetch_devices` works with and without

@@ -115,7 +115,7 @@ class BatchRunner:
         return BatchResult(batch.converted, outputs, batch.failures, batch.span, batch.position)
 
     def _isolated(self, batch: Batch, error: OpError) -> BatchResult:
-        """Run the halves of a batch that failed, to find the row that does; rows are in order."""
+        """Run the halves of a failed batch, to find the rows that fail; keep their order."""
         if len(batch.converted) == 1:
             failure = Failure(batch.converted[0], error)
             if not self._keep_going:

@@ -33,11 +33,11 @@ class TestDevice(conformance.DeviceTests):
 
 
 class TestKernels(conformance.KernelTests):
-    """The kernels of that device."""
+    """Tests of the kernels of the device that `--graphmill-device` names."""
 
 
 class TestTiers(conformance.TierTests):
-    """Plugin declarations on that device, interpreted and compiled."""
+    """Tests of plugin declarations on that device, in interpreted and compiled steps."""
 
 
 class TestAllocator(conformance.AllocatorTests):

@@ -47,7 +47,7 @@ def map_inputs(graph_def: Any, input_map: Mapping[str, Any], graph: Graph, scope
 
 
 def _tensor(graph: Graph, name: str, value: Any) -> str:
-    """Return the name of a tensor of the graph with a value."""
+    """Add a value to the graph if it is not a tensor already; return the tensor's name."""
     try:
         with graph.control_dependencies(None):
             return graph.convert(value, name="input_map/Const").name

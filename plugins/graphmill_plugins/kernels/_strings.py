@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 STRING = dtypes.string.as_numpy_dtype
 _FEW: Final = 4096
-"""So many elements do not take long."""
+"""The number of elements up to which work on strings is quick."""
 
 
 def string_array(items: Sequence[bytes], shape: Sequence[int] | None = None) -> Any:

@@ -60,11 +60,11 @@ _PORT = click.IntRange(0, 65535)
 )  # fmt: skip
 @click.option(
     "--max-queued", type=click.IntRange(min=1), default=_DEFAULTS.batching.max_queued_requests,
-    show_default=True, help="How many requests may wait for a signature; more are answered 429.",
+    show_default=True, help="How many requests may wait for a signature; 429 beyond that.",
 )  # fmt: skip
 @click.option(
     "--timeout", type=click.FloatRange(min=0.001), default=_DEFAULTS.timeout_seconds,
-    show_default=True, help="How many seconds a request may take; after that the answer is 504.",
+    show_default=True, help="How many seconds a request may take; 504 beyond that.",
 )  # fmt: skip
 @click.option(
     "--receive-timeout", type=click.FloatRange(min=0.001), default=_DEFAULTS.receive_seconds,
@@ -78,7 +78,7 @@ _PORT = click.IntRange(0, 65535)
 @click.option(
     "--max-pending-mb", type=click.FloatRange(min=0.001),
     default=_DEFAULTS.max_pending_bytes / _MEGABYTE, show_default=True,
-    help="How many MiB all requests in progress may have together; more are answered 429.",
+    help="How many MiB all requests in progress may have together; 429 beyond that.",
 )  # fmt: skip
 @click.option(
     "--max-connections", type=click.IntRange(min=1), default=_DEFAULTS.max_connections,

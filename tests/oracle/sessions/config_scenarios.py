@@ -393,7 +393,7 @@ UNCOMPARED: Final[dict[tuple[str, str], str]] = {
         " here and not in TensorFlow, see the page of differences"
     ),
     ("ConfigProto", "experimental.optimize_for_static_graph"): (
-        "TensorFlow 2.21 extends the graph all the same, see the page of differences"
+        "TensorFlow 2.21 extends the graph nevertheless, see the page of differences"
     ),
     ("ConfigProto", "share_cluster_devices_in_session"): _CLUSTER,
     ("ConfigProto", "device_filters"): _CLUSTER,

@@ -266,7 +266,7 @@ def test_lines_of_files_are_read_in_order(tmp_path: Any) -> None:
 
 
 def test_one_shot_iterator_counts_as_an_op_without_a_seed() -> None:
-    """So the ops after it get the seeds that TensorFlow gives them."""
+    """The ops after the iterator get the seeds that TensorFlow gives them."""
     with graphmill.Graph().as_default():
         graphmill.set_random_seed(7)
         make_one_shot_iterator(Dataset.range(3))

@@ -126,7 +126,7 @@ def test_e11_kernel_is_bound_to_node_device_and_functions(make: Any) -> None:
 
 
 def test_equal_nodes_share_the_call_of_a_function(make: Any) -> None:
-    """But not their names and states, and no call that was made for one node."""
+    """They share neither names nor states, nor a call that was made for one node."""
     factory = make()
     one = np.float32(1)
     graph = graph_of(make, X, neg("a"), neg("b"), const_def("c", one), const_def("d", one))

@@ -170,7 +170,7 @@ def compare(
     recording = None
     if b.recording:
         if inputs or fetches or pixels:
-            raise click.UsageError("recording= has inputs and fetches; give none, nor --pixels.")
+            raise click.UsageError("recording= has inputs and fetches; pass none, and no --pixels.")
         from graphmill.debug.recording_file import load as load_recording
 
         recording = load_recording(b.recording)

@@ -447,7 +447,7 @@ def test_times_of_nodes_are_measured_for_a_trace(
 def test_a_trace_needs_a_file_that_can_be_written(
     graphmill_cli: Cli, frozen: str, seven: str, tmp_path: Path
 ) -> None:
-    """The outputs are printed all the same; as JSON, there is one document."""
+    """The outputs are printed nevertheless; as JSON, there is one document."""
     (tmp_path / "file").touch()
     arguments = ("run", frozen, seven, "--trace", str(tmp_path / "file" / "trace.json"))
     result = graphmill_cli(*arguments)
