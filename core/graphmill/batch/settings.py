@@ -116,7 +116,7 @@ def prepare(
         on_note: is called with notes, each once, such as on inputs that keep their default.
 
     Raises:
-        OpError: `constants` has an input that the model has not, or leaves none for the rows.
+        OpError: `constants` has an input that the model lacks, or leaves none for the rows.
     """
     typed = model.named({source[0]: Source(*source) for source in settings.sources})
     fixed = {*constants, *typed}

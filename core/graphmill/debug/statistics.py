@@ -20,8 +20,8 @@ class Statistics:
     Attributes:
         num_elements: how many there are.
         num_nan, num_inf, num_zero: how many are NaN, infinite and zero.
-        minimum, maximum, mean, std: of the finite elements, as floats; None if there are none. For
-            complex numbers, of their absolute values.
+        minimum, maximum, mean, std: those of the finite elements, as floats; None if there are
+            none. For complex numbers, those of their absolute values.
     """
 
     num_elements: int

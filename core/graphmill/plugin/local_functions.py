@@ -51,7 +51,7 @@ def local_function(token: str) -> Callable[..., Any]:
     """Return the function of a token.
 
     Raises:
-        NotFoundError: it is none of this process, or the graphs that called it are gone.
+        NotFoundError: this process has no such function, or the graphs that called it are gone.
     """
     found = _BY_TOKEN.get(token)
     if found is None:

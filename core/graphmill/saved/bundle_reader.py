@@ -164,7 +164,7 @@ class BundleReader:
         Raises:
             InternalError: the slice is out of the tensor's bounds.
             InvalidArgumentError: the stored slices do not cover it.
-            NotFoundError, DataLossError, UnimplementedError: as `read_tensor`.
+            NotFoundError, DataLossError, UnimplementedError: as for `read_tensor`.
         """
         entry = self.entry(name)
         if entry.slices:

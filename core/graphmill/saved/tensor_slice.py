@@ -111,7 +111,7 @@ class TensorSlice:
         """Return (start, stop) in every dimension of a tensor of shape `full_shape`.
 
         Raises:
-            InternalError: as `shape`.
+            InternalError: as for `shape`.
         """
         if len(full_shape) != len(self.extents):
             raise InternalError(f"Mismatching ranks: shape = {_show(full_shape)}, slice = {self}")

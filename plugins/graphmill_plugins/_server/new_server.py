@@ -30,7 +30,7 @@ def new_server(
 
     Args:
         threads: run the handlers.
-        handlers: of its methods.
+        handlers: those of its methods.
         options: gRPC's options of a server.
         max_calls: how many calls may be handled at once; further ones fail with RESOURCE_EXHAUSTED.
     """

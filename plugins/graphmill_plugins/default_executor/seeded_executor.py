@@ -60,7 +60,7 @@ class SeededExecutorFactory(ExecutorFactory):
     this factory: call `host.executors.add("SEEDED", SeededExecutorFactory(7), owner="my tests")`.
 
     Args:
-        seed: of the first run; each run increments it. The same seed repeats the same orders.
+        seed: that of the first run; each run increments it. The same seed repeats the same orders.
     """
 
     observes_kernels = False

@@ -116,8 +116,8 @@ class Connection:
         address: `HOST:PORT`.
         methods: the methods that are called.
         silence: the number of seconds for which the task may be silent; 0 for no limit.
-        options: of the channel.
-        compression: of the channel.
+        options: those of the channel.
+        compression: that of the channel.
         where: the text after the method in messages; by default "of" the name.
         credentials: for TLS; None for connections without TLS.
         may_be_local: whether calls may go over a local socket to a task on this machine, which then

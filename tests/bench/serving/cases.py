@@ -16,7 +16,7 @@ class Case(NamedTuple):
     Attributes:
         name: shown.
         graph: `alone` or `pair`.
-        num_bytes: of the tensor that is fed and fetched.
+        num_bytes: that of the tensor that is fed and fetched.
         steps: of one thread in a round.
         threads: how many run steps at once.
     """

@@ -26,7 +26,7 @@ class Corpus:
     """Valid requests for the sessions and graphs of one server.
 
     Args:
-        client: of the server.
+        client: a client of the server.
 
     Attributes:
         requests: the requests of each method by its path, one or several.

@@ -95,7 +95,7 @@ class ClusterTasks:
             is_isolated: whether the session has resources of its own.
 
         Raises:
-            OpError: as `devices`.
+            OpError: as for `devices`.
         """
         own = [a.incarnation for a in devices if a.name.startswith(self.master_task + "/")]
         request = proto.CreateWorkerSessionRequest(
@@ -145,7 +145,7 @@ class ClusterTasks:
         """Clear resource containers on all tasks.
 
         Raises:
-            OpError: as `devices`.
+            OpError: as for `devices`.
         """
         request = proto.CleanupAllRequest(container=list(containers))
         self._call(

@@ -109,7 +109,7 @@ class RegisteredSignature:
 
         Args:
             key: the key of the graphs.
-            config: of the session.
+            config: that of the session.
             timeout: the timeout in seconds.
 
         Raises:

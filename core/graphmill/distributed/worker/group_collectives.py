@@ -46,10 +46,10 @@ class GroupCollectives:
     Threads: `_lock` guards the tables; no function that was passed in is called under it.
 
     Args:
-        leader: of the groups that this task leads.
+        leader: that of the groups that this task leads.
         leader_task: the name of the task that leads all groups of the cluster.
         devices: those of the worker.
-        rendezvous: of the worker.
+        rendezvous: that of the worker.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class GroupCollectives:
         Args:
             request: the member's part.
             peers: the other tasks of its session.
-            cancellation: of its step.
+            cancellation: that of its step.
             done: receives the result or the error.
         """
         place = request.device, request.key
@@ -191,7 +191,7 @@ class StepGroups:
     """The part of one step in collectives with members in other sessions.
 
     Args:
-        groups: of the worker.
+        groups: those of the worker.
         peers: the other tasks of the session.
         keys: the groups that steps of the same graph have joined; changed here.
     """

@@ -98,7 +98,7 @@ class RendezvousMgr:
             step_id: id of the step, which may not have started.
             key: names a sender on a device of this worker.
             done: receives the outcome, perhaps before this returns.
-            cancellation: of the call.
+            cancellation: that of the call.
 
         Raises:
             InvalidArgumentError: the key is malformed, or its sender is not a device of this

@@ -48,8 +48,8 @@ class WorkerStep:
         session: the worker session.
         graph: the graph; the caller has acquired it.
         call: the master's call; for a partial run the first one.
-        rendezvous: of the step.
-        cancellation: of the step.
+        rendezvous: that of the step.
+        cancellation: that of the step.
         pool: the threads for expensive kernels.
         groups: for collectives with other sessions.
 
@@ -175,9 +175,9 @@ def receive_outputs(
     """Receive the master's fetches; call `done(values, error)` when all have arrived.
 
     Args:
-        rendezvous: of the step.
+        rendezvous: that of the step.
         keys: the keys of the fetches.
-        cancellation: of the call.
+        cancellation: that of the call.
         done: receives values by key, or the first error; called in any thread.
     """
     values: dict[str, Value] = {}

@@ -92,7 +92,7 @@ class TaskCollectives(LocalCollectives):
     An instance of a group is used once in a step, or once in each iteration of enclosing loops.
 
     Args:
-        rendezvous: of the step.
+        rendezvous: that of the step.
         own: names of the devices of this task.
         num_devices: the number of those on which the step runs; None if unknown.
         groups: for groups with members in other sessions.
@@ -177,10 +177,10 @@ class _Exchange:
 
     Args:
         collectives: the collectives of the step.
-        request: of the first member on this task.
+        request: that of the first member on this task.
         here: the device that represents this task.
         others: the devices that represent the other tasks.
-        cancellation: of the step.
+        cancellation: that of the step.
 
     Attributes:
         num_own: the number of members of this task that have joined.

@@ -55,7 +55,7 @@ class Worker:
 
     Args:
         host: where ops, kernels, devices and executors come from.
-        config: of the server; the default where masters set nothing. Its forbidden effects and
+        config: that of the server; the default where masters set nothing. Its forbidden effects and
             rules apply to all graphs; without rules, they run under the policy *pure*.
         devices: the task's devices, which the worker does not close.
         peers: the other tasks of the server's cluster.

@@ -132,7 +132,7 @@ class WorkerSessionMgr:
             server_def: its cluster, if that is not the server's.
             isolate_session_state: whether its resources are its own.
             master_task: the task of its master.
-            master_incarnation: of the master's device; sessions of earlier incarnations are
+            master_incarnation: that of the master's device; sessions of earlier incarnations are
                 dropped.
         """
         peers, is_isolated = self._peers, isolate_session_state

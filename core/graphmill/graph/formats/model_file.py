@@ -272,7 +272,7 @@ def load_graph(source: str | os.PathLike[str] | bytes | memoryview) -> LoadedGra
 
     Raises:
         InvalidArgumentError: it is not a model, or a SavedModel, whose variables must be loaded.
-        NotFoundError, DataLossError: as `open_model`.
+        NotFoundError, DataLossError: as for `open_model`.
     """
     model = open_model(source)
     if model.kind is Kind.SAVED_MODEL:

@@ -177,7 +177,7 @@ class FunctionLibraryRuntime:
         `POST_PARTITIONING` passes run on the whole body.
 
         Raises:
-            OpError: as `instantiate`, or a pass rejects the body.
+            OpError: as for `instantiate`, or a pass rejects the body.
         """
         library = self._full_graph.library
         stored_body = library.body(name)

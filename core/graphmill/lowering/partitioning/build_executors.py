@@ -125,7 +125,7 @@ class PartitionMaker:
             is_hot: whether to run the passes of phases `HOT_PLACEMENT` and `HOT`, too.
 
         Raises:
-            OpError: as `for_client_graph`.
+            OpError: as for `for_client_graph`.
         """
         if is_hot:
             run_passes(HOT_PLACEMENT, graph, self._options)
@@ -143,7 +143,7 @@ class PartitionMaker:
             is_lowered: whether its nodes come from a graph on which all passes have already run.
 
         Raises:
-            OpError: as `for_client_graph`.
+            OpError: as for `for_client_graph`.
         """
         if is_lowered:
             place(graph, placement_options(self._options, device))

@@ -164,7 +164,7 @@ def check_groups(graph: Graph, options: PlacementOptions) -> None:
     """Check that colocated nodes of a session's graph can be placed together; assign no devices.
 
     Raises:
-        InvalidArgumentError: as `place`.
+        InvalidArgumentError: as for `place`.
     """
     if len(options.devices) > 1:
         _Placer(graph, options, None, {}).check()

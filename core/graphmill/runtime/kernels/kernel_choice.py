@@ -140,7 +140,7 @@ def no_kernel_message(
     Args:
         op_def: the op.
         attrs: those of the node.
-        device_type: of the device.
+        device_type: that of the device.
         rejected: the registered kernels, each with the reason against it.
         unsupported: why there is none, "" if that is unknown.
     """

@@ -4,8 +4,8 @@
 
 The loggers are `graphmill.jit`, `.placement`, `.plugins`, `.executor` and `.rendezvous` of Python's
 `logging`. A record's message has the event and its fields as text, and its attribute `fields` has
-them as a dict. graphmill itself sets levels and a handler only if the environment variable asks for
-it. While a program has not imported `logging`, nothing is logged and nothing is imported.
+them as a dict. graphmill itself sets levels and a handler only if the environment variable
+requests it. While a program has not imported `logging`, nothing is logged and nothing is imported.
 """
 
 from __future__ import annotations

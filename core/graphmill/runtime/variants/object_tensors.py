@@ -82,7 +82,7 @@ def variants_from_messages(
         variants: the codecs.
 
     Raises:
-        InvalidArgumentError, UnimplementedError: as `variants_from_tensor_proto`.
+        InvalidArgumentError, UnimplementedError: as for `variants_from_tensor_proto`.
     """
     parsed = [_variant_message(message) for message in messages]
     return _shaped(_Reader(variants).elements(parsed, 0), shape, dtypes.variant)

@@ -24,7 +24,7 @@ _NANOS_PER_MICRO = 1000
 
 
 def is_cost_step(options: GraphOptions, number: int) -> bool:
-    """Return whether `build_cost_model` asks to measure a step.
+    """Return whether `build_cost_model` requests that a step be measured.
 
     Args:
         options: the session's graph options.

@@ -35,7 +35,7 @@ def feed_converters(
 
     Args:
         items: the partitions, whose `_Arg` nodes determine the devices.
-        names, types, shapes: of the feeds; a shape is None if it is unknown.
+        names, types, shapes: those of the feeds; a shape is None if it is unknown.
         on_device: names of the feeds whose values may be on the device already.
     """
     converters = []

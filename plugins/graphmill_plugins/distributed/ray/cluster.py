@@ -83,7 +83,7 @@ def start_cluster(
         tasks: the number of workers, or of the tasks of each job, as `{"worker": 4, "ps": 1}`.
         name: the name of the cluster: `ray-cluster://NAME` is the target of sessions.
         resources: the Ray resources of each task; by default one CPU.
-        strategy: of the placement group: PACK, SPREAD, STRICT_PACK or STRICT_SPREAD.
+        strategy: that of the placement group: PACK, SPREAD, STRICT_PACK or STRICT_SPREAD.
         config: the default `ConfigProto` of sessions.
         port_base: the port of the first task; the next task has the next port. By default each task
             has a free port, which changes with each restart; TensorFlow's masters do not follow
@@ -150,12 +150,12 @@ class RayCluster:
 
     Args:
         engine: calls its actors.
-        name: of the cluster.
+        name: that of the cluster.
         jobs: the number of tasks of each job.
         ends_ray: whether to stop Ray with it.
 
     Attributes:
-        name: of the cluster.
+        name: that of the cluster.
         jobs: how many tasks each job has.
     """
 
@@ -255,7 +255,7 @@ class RayCluster:
         """Return when each task knows the addresses of all others; wait for restarting tasks.
 
         Raises:
-            DeadlineExceededError: a task does not after `timeout` seconds.
+            DeadlineExceededError: a task still does not after `timeout` seconds.
             OpError: a task could not be started.
         """
         directory = find_directory(self._engine, self.name)

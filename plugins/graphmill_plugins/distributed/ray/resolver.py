@@ -81,7 +81,7 @@ class RayClusterResolver(ClusterResolver):
         """Return the address and incarnation of each task.
 
         Raises:
-            OpError: as `cluster_spec`.
+            OpError: as for `cluster_spec`.
         """
         deadline = time.monotonic() + self._timeout
         table: Table | None = self._table()

@@ -98,7 +98,8 @@ class TaskServer:
             version: the minimum version of the directory's table.
 
         Raises:
-            DeadlineExceededError: it does not after that time; names the missing tasks.
+            DeadlineExceededError: it does not know them in that time; the error names the missing
+                tasks.
         """
         with self._changed:
             if not self._changed.wait_for(

@@ -53,7 +53,7 @@ class Limits(NamedTuple):
         """Refuse a session if the maximum number is open.
 
         Raises:
-            ResourceExhaustedError: that is so.
+            ResourceExhaustedError: the maximum number is open.
         """
         if self.max_sessions and number >= self.max_sessions:
             raise ResourceExhaustedError(

@@ -54,7 +54,7 @@ class GrpcPeer(Peer):
     """One other task.
 
     Args:
-        name: of the task.
+        name: that of the task.
         address: `HOST:PORT`.
         log: records receives.
         receiver: receives large tensors.

@@ -15,8 +15,8 @@ from graphmill.spi.protos import proto
 class StepSequences:
     """The next step id of each graph key; the first one is random.
 
-    A TensorFlow master asks once, counts its successful steps itself, and asks again without end
-    where the leader refuses.
+    A TensorFlow master asks once, counts its successful steps itself, and repeats a request without
+    end if the leader refuses it.
 
     Threads: `_lock` guards the table.
     """

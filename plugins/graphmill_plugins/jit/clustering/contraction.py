@@ -38,7 +38,7 @@ class Contraction:
     Args:
         graph: the graph of the nodes.
         members: the cluster, in topological order.
-        options: of the pass.
+        options: those of the pass.
         op_def: the op of the new node.
         recorder: the graph that records the cluster; by default `graph`.
         owner: the library function that the nodes belong to, if any.

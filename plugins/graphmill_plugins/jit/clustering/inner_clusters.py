@@ -41,7 +41,7 @@ def inner_bodies(
     Args:
         graph: the graph that contains the loop; it records the clusters.
         loop: a functional loop.
-        options: of the pass.
+        options: those of the pass.
         device: where the loop runs; by default the host's processor.
         bodies: returns the bodies of functions; by default those of the library.
     """

@@ -74,7 +74,7 @@ class LoopTiers:
         """Run iterations if the loop is compiled.
 
         Args:
-            args: of the step.
+            args: those of the step.
             carried: the values of the loop variables.
             count: the number of iterations so far.
             straight_ns: how long an iteration takes as straight-line code; 0 if it is not known.

@@ -109,7 +109,7 @@ class LoopReplacement:
         """Run none or more iterations of the loop.
 
         Args:
-            args: of the step.
+            args: those of the step.
             carried: the values of the loop variables after `count` iterations.
             count: the number of iterations so far.
             run: the state that the previous call in this run of the loop returned; None for the

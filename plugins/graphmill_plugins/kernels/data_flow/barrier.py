@@ -40,7 +40,7 @@ class Barrier(Store):
 
     Attributes:
         name: for messages.
-        dtypes, shapes: of the components; shapes may be None.
+        dtypes, shapes: those of the components; shapes may be None.
         incomplete: by key the index of the element's first insertion, and its components by index.
         ready: the heap of complete elements.
         is_closed: whether new keys are rejected.

@@ -26,7 +26,7 @@ class IntegerIndex:
     Threads: `find` may run in any thread; the index is replaced in one assignment.
 
     Args:
-        dtype: of the values, which are scalars.
+        dtype: that of the values, which are scalars.
     """
 
     def __init__(self, dtype: np.dtype[Any]) -> None:
@@ -38,7 +38,7 @@ class IntegerIndex:
         """Return the values of `keys`, flat; None if a dictionary is faster.
 
         Args:
-            entries: of the table; a new mapping for each change of the table.
+            entries: those of the table; a new mapping for each change of the table.
             keys: integers.
             default: the value of missing keys.
         """

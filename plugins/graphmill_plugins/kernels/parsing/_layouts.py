@@ -97,7 +97,7 @@ def number_columns(
     """Return the columns of one kind of lists if they are the same in all layouts, else None.
 
     Args:
-        layouts: of the examples.
+        layouts: those of the examples.
         kind: the position of the kind among the slots of a key.
         kinds: the number of slots of a key.
         width: the number of bytes of a number.

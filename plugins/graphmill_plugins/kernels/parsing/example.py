@@ -60,7 +60,7 @@ class ErrorPrefixes(Sequence[str]):
     """The prefixes of error messages about examples, formatted on access.
 
     Args:
-        names: of the examples.
+        names: those of the examples.
     """
 
     def __init__(self, names: Sequence[bytes]) -> None:
@@ -126,7 +126,7 @@ class DenseColumnCache:
     Threads: parsers may share it; a column never changes.
 
     Args:
-        types: of the columns.
+        types: those of the columns.
         shapes: of one example's values in each column.
     """
 
@@ -156,7 +156,7 @@ def parse_columns(
     Args:
         header_cache: the headers that the node has seen.
         serialized: one example, or a vector of them.
-        names: of the examples, for messages; may be empty.
+        names: those of the examples, for messages; may be empty.
         sparse: key and type of each sparse column.
         dense: the dense columns.
         ragged: key, type and type of the splits of each ragged column.

@@ -62,7 +62,7 @@ class FeatureListScan:
     """Collects the requested feature lists of a batch of examples.
 
     Args:
-        keys: of the requested lists.
+        keys: those of the requested lists.
         prefixes: the prefix of error messages about each example.
     """
 

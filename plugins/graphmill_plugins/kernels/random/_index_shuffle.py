@@ -31,7 +31,7 @@ def index_shuffle(index: int, key: tuple[int, int, int], largest: int, rounds: i
         index: at most `largest`.
         key: three 32-bit integers that choose the permutation.
         largest: the largest index, below 2**64.
-        rounds: of the cipher; even, at least 4.
+        rounds: the number of rounds of the cipher; even, at least 4.
     """
     if largest == 0:
         return 0

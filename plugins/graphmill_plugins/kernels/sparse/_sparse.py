@@ -128,7 +128,7 @@ def flat_positions(
 
     Args:
         indices: the rows.
-        sizes: of the dense tensor.
+        sizes: those of the dense tensor.
         axes: the column of each axis of the dense tensor; all columns in order by default.
     """
     columns = range(len(sizes)) if axes is None else axes

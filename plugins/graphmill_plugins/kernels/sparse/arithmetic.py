@@ -235,7 +235,7 @@ class _Target(NamedTuple):
     Attributes:
         remaining: the axes that are not reduced.
         sizes: their sizes.
-        shape: of the result.
+        shape: that of the result.
         element_count: the number of elements of the result.
         strides: for each axis of the input how far a step along it leads in the result.
     """
@@ -270,7 +270,7 @@ class _Reduction:
     """A reduction of a sparse tensor along axes.
 
     Attributes:
-        sizes: of the tensor.
+        sizes: those of the tensor.
         target: the result.
     """
 

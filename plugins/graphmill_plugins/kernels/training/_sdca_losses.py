@@ -21,7 +21,7 @@ class Loss(Protocol):
     """A loss of one example.
 
     Attributes:
-        smoothness: of the loss, which adaptive sampling uses.
+        smoothness: that of the loss, which adaptive sampling uses.
     """
 
     smoothness: float

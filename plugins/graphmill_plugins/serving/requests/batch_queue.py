@@ -47,7 +47,7 @@ class BatchQueue:
     """The queue of one signature.
 
     Args:
-        name: of the signature and its model, for errors.
+        name: that of the signature and its model, for errors.
         run: runs the signature in a thread of `executor`.
         options: the sizes and waits.
         executor: has at least `options.num_threads` threads.

@@ -62,7 +62,7 @@ class Client:
 
     Args:
         target: the server of the task.
-        number: of the task.
+        number: that of the task.
         build: returns the fetches, given the number of the task.
     """
 

@@ -1,4 +1,4 @@
-"""Traced steps measure the nodes in compiled clusters if the session asks for it."""
+"""Traced steps measure the nodes in compiled clusters if the session requests it."""
 
 from __future__ import annotations
 

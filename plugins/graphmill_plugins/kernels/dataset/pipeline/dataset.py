@@ -207,7 +207,7 @@ class CapturedFunction:
 
     Attributes:
         functions, handle: the function runtime, and the function's handle there.
-        name, attrs: of the function.
+        name, attrs: those of the function.
         captured: the values appended to the arguments of each call.
         has_random_ops: whether it has random ops, which restart with each iteration.
     """

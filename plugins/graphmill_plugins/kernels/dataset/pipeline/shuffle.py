@@ -79,7 +79,7 @@ class Shuffle(Derived):
     """Elements drawn at random from a buffer of upcoming ones; epochs are not mixed.
 
     Args:
-        size: of the buffer; `UNKNOWN` for all elements.
+        size: that of the buffer; `UNKNOWN` for all elements.
         count: the number of epochs; -1 for infinitely many.
     """
 

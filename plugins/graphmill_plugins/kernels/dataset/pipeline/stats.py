@@ -144,7 +144,7 @@ class Stats(Hint):
 
     Args:
         source: the dataset.
-        name: of the statistic.
+        name: that of the statistic.
     """
 
     is_indexed = False

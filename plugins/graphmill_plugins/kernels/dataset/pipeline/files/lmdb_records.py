@@ -34,7 +34,7 @@ class LmdbRecords(Dataset):
     """The keys and values of databases, one after the other; both are strings.
 
     Args:
-        paths: of the databases, each a folder or a file.
+        paths: those of the databases, each a folder or a file.
         broker: opens the databases.
     """
 

@@ -60,7 +60,7 @@ class ShardWriters:
     Args:
         folder: the folder of the run's metadata.
         types: the types of the components.
-        compression: of the files.
+        compression: that of the files.
         broker: opens the files.
         graph_hash: the hash of the dataset, as text.
     """
@@ -135,7 +135,7 @@ class Save(Derived):
     Args:
         source: the dataset.
         folder: where to write.
-        compression: of the files.
+        compression: that of the files.
         shard_function: chooses the shard of an element; None for a single shard.
         broker: opens the files.
     """

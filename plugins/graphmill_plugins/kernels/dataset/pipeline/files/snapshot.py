@@ -49,7 +49,7 @@ class Snapshot(Derived):
         source: the dataset.
         folder: where to write; snapshots of different datasets may share it.
         graph_hash: identifies the dataset.
-        compression: of the files.
+        compression: that of the files.
         shard_function: chooses the shard of an element.
         reader: makes a dataset of the datasets of the shards.
     """

@@ -53,7 +53,7 @@ class Metadata:
         run_id: the name of the folder of the run.
         graph_hash: the hash of the dataset that was written, as text.
         created: when, in microseconds.
-        version: of the file format.
+        version: that of the file format.
         types: the types of the components.
         num_elements: the number of elements, 0 if it is unknown.
         is_finalized: whether all elements were written.

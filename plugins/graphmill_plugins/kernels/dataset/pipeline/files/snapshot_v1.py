@@ -62,7 +62,7 @@ class SnapshotOptions:
     """The attrs of a snapshot of version 1.
 
     Attributes:
-        compression: of the files: empty, `GZIP` or `SNAPPY`.
+        compression: that of the files: empty, `GZIP` or `SNAPPY`.
         reader_prefix: what precedes the paths that are read.
         writer_prefix: what precedes the paths that are written.
         shard_bytes: the size from which the next file is begun.

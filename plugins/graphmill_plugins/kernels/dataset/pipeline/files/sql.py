@@ -50,7 +50,7 @@ class QueryRows(Dataset):
     """The rows of a query, one component for each column.
 
     Args:
-        path: of the database, which is opened for reading only; ":memory:" for an empty one.
+        path: that of the database, which is opened for reading only; ":memory:" for an empty one.
         query: in SQL.
         broker: opens the database.
 
