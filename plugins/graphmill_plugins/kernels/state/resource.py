@@ -24,28 +24,40 @@ from graphmill_plugins.kernels.state.value import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.spi import OpKernelConstruction, OpKernelContext, Shape, Value
+    from graphmill.spi import OpKernelConstruction, OpKernelContext, ResourceMgr, Shape, Value
 
 # TensorFlow's `ResourceHandle::ANONYMOUS_NAME`: eager variables request a private resource with it.
 _ANONYMOUS = "cd2c89b7-88b7-44c8-ad83-06c2a9158347"
 
 
 class _HandleMaker:
-    """Finds or creates one variable of a device, and its handle."""
+    """Finds or creates one variable of a device, and its handle.
+
+    The handle is kept until a resource of the device is removed.
+
+    Threads: any may call; two that look up at the same moment get handles of the same variable.
+    """
 
     def __init__(self, container: str, name: str, dtype: dtypes.DType, shape: Shape) -> None:
         self._container = container
         self._name = name
         self._dtype = dtype
         self._shape = shape
+        self._known: tuple[ResourceMgr, int, ResourceHandle] | None = None
 
     def __call__(self, ctx: OpKernelContext) -> ResourceHandle:
+        resources, known = ctx.resources, self._known
+        generation = resources.generation  # read first: what is removed meanwhile changes it
+        if known is not None and known[0] is resources and known[1] == generation:
+            return known[2]
         if self._name == _ANONYMOUS:
-            variable = self._make()
-        else:
-            variable = ctx.resources.lookup_or_create(
-                self._container, self._name, Variable, self._make
-            )
+            return self._handle(ctx, self._make())
+        variable = resources.lookup_or_create(self._container, self._name, Variable, self._make)
+        handle = self._handle(ctx, variable)
+        self._known = resources, generation, handle
+        return handle
+
+    def _handle(self, ctx: OpKernelContext, variable: Variable) -> ResourceHandle:
         container = self._container or ctx.resources.default_container
         return ResourceHandle(ctx.device.name, container, self._name, "Variable", variable)
 

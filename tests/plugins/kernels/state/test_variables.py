@@ -113,13 +113,38 @@ def test_one_name_with_two_types_is_refused(bind_kernel: Bind, ctx: Any) -> None
 
 
 def test_a_destroyed_resource_is_gone_for_every_handle(bind_kernel: Bind, ctx: Any) -> None:
-    make = bind_kernel("VarHandleOp", dtype="float32", shape=[2], shared_name="v").compute
-    before, after = make(ctx), make(ctx)
+    make, other = (
+        bind_kernel("VarHandleOp", dtype="float32", shape=[2], shared_name="v").compute
+        for _ in range(2)
+    )
+    before, after = make(ctx), other(ctx)
     before.resource.value = np.zeros(2, np.float32)
     bind_kernel("DestroyResourceOp", before).compute(ctx, before)
     with pytest.raises(errors.FailedPreconditionError, match="resource variable v"):
         bind_kernel("ReadVariableOp", after, dtype="float32").compute(ctx, after)
     assert make(ctx).resource is not after.resource
+    assert other(ctx).resource is make(ctx).resource
+
+
+def test_a_handle_is_kept_until_a_resource_is_removed(bind_kernel: Bind, ctx: Any) -> None:
+    make = bind_kernel("VarHandleOp", dtype="float32", shape=[2], shared_name="v").compute
+    handle = make(ctx)
+    assert make(ctx) is handle
+    ctx.resources.clear_container("")
+    assert make(ctx).resource is not handle.resource
+
+
+def test_a_handle_is_of_the_device_of_its_step(bind_kernel: Bind, ctx: Any) -> None:
+    make = bind_kernel("VarHandleOp", dtype="float32", shape=[2], shared_name="v").compute
+    other = type(ctx)()
+    assert make(ctx).resource is not make(other).resource
+    assert make(other) is make(other)
+
+
+def test_an_anonymous_variable_is_new_for_each_call(bind_kernel: Bind, ctx: Any) -> None:
+    name = "cd2c89b7-88b7-44c8-ad83-06c2a9158347"
+    make = bind_kernel("VarHandleOp", dtype="float32", shape=[2], shared_name=name).compute
+    assert make(ctx).resource is not make(ctx).resource
 
 
 def test_a_read_of_another_type_is_refused(bind_kernel: Bind, ctx: Any) -> None:
