@@ -7,7 +7,7 @@ import os
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
     Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
-_MAX_CONVERTERS = 4
+_MAX_CONVERTERS: Final = 4
+_LARGE_ROW_BYTES: Final = 8192
+"""Rows of so many bytes in their files are mostly images, which are decoded outside of the GIL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +91,12 @@ class BatchRunner:
     def _converted(self, rows: Iterable[Row]) -> Iterator[Batch]:
         """Convert batches in threads, a few ahead of the one that runs."""
         groups = _groups(rows, self._size)
-        count = min(_MAX_CONVERTERS, os.cpu_count() or 1)
+        first = list(itertools.islice(groups, 1))
+        count = converter_count(first[0]) if first else 1
         with ThreadPoolExecutor(count, "graphmill-batch-converter") as pool:
             pending = deque(
                 pool.submit(self._converter.convert, group)
-                for group in itertools.islice(groups, count + 1)
+                for group in itertools.chain(first, itertools.islice(groups, count))
             )
             while pending:
                 batch = pending.popleft().result()
@@ -157,6 +160,18 @@ class BatchRunner:
         )
         error.add_note("try: --fetch with the outputs that have one, or --batch 1 (batch_size=1)")
         raise error
+
+
+def converter_count(rows: Sequence[Row]) -> int:
+    """Return how many threads convert rows like these.
+
+    Small rows are converted by one: that is mostly work under the GIL, for which several threads
+    wait longer than they work.
+    """
+    last = rows[-1]
+    if last.position < _LARGE_ROW_BYTES * (last.index + 1):
+        return 1
+    return min(_MAX_CONVERTERS, os.cpu_count() or 1)
 
 
 def _groups(rows: Iterable[Row], size: int) -> Iterator[list[Row]]:
