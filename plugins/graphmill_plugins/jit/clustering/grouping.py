@@ -100,9 +100,9 @@ def _parts(
     if sum(map(size_of, members)) <= max_size:
         return [members]
     # Imported here: few graphs are that large.
-    from graphmill_plugins.jit.clustering.splitting import PART_SIZE, READ_BY_SEVERAL, split
+    from graphmill_plugins.jit.clustering.splitting import READ_BY_SEVERAL, split
 
-    parts = split(members, size_of, min(max_size, PART_SIZE))
+    parts = split(members, size_of, max_size)
     if not fits(parts):
         return [members]
     inside = {node for part in parts for node in part}

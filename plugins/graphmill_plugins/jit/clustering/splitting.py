@@ -8,8 +8,9 @@ used as they are ready.
 The nodes are put into a topological order that follows one path as far as it goes, and the order is
 cut. So no path leaves a part and comes back, and few values pass from part to part. Where the order
 repeats itself (layers, calls of one function) it is cut at the same position of each repetition, so
-that parts are equal: equal parts share one program. Nodes that
-write variables, and what depends on them, are in the last part together: writes stay one call.
+that parts are equal: equal parts share one program. Where nothing repeats, parts are larger,
+because each program has a fixed cost, to compile and to call. Nodes that write variables, and what
+depends on them, are in the last part together: writes stay one call.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from __future__ import annotations
 import bisect
 import itertools
 import math
+from collections import Counter
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from graphmill_plugins.jit.ir.handles import HANDLE_TYPES
@@ -31,8 +33,9 @@ _CONTEXTS: Final = (128, 16)  # numbers of nodes that show where in a repeated s
 _Context: TypeAlias = "tuple[int, list[int]]"  # a number of nodes, and their hash by position
 _MAX_DISTANCE: Final = 64  # distance from which an input counts as that of a part's first nodes
 _MIN_LAST_PART: Final = 0.1  # of the size of a part; a smaller last part belongs to the one before
-PART_SIZE: Final = 500
-"""About the number of nodes of a part: small for XLA (half a second), large compared to a call."""
+_PART_SIZE: Final = 500  # about; small for XLA (half a second), large compared to a call
+_UNIQUE_PART_SIZE: Final = 2000  # the same of parts that no others are equal to
+_MIN_REPEATED: Final = 0.5  # share of the nodes that are followed by the same nodes as others
 READ_BY_SEVERAL: Final = "several parts of a large cluster read the variable's value"
 
 
@@ -47,12 +50,14 @@ def split(
     Args:
         members: the cluster, in topological order.
         size_of: the number of operations of a node.
-        max_size: the largest number of operations of a part, about.
+        max_size: the largest number of operations of a part, about; usual parts are smaller.
     """
     sizes = {node: size_of(node) for node in members}
     last = _writers(members)
     order = _depth_first([node for node in members if node not in last])
-    parts = _cut(order, sizes, max_size)
+    contexts = _contexts(order)
+    size = _PART_SIZE if _repeats_itself(contexts) else _UNIQUE_PART_SIZE
+    parts = _cut(order, sizes, min(size, max_size), contexts)
     if last:
         parts.append([node for node in members if node in last])
     shared = _read_by_several(parts)
@@ -117,12 +122,23 @@ def _depth_first(members: Sequence[Node]) -> list[Node]:
     return order
 
 
-def _cut(order: Sequence[Node], sizes: dict[Node, int], max_size: int) -> list[list[Node]]:
+def _repeats_itself(contexts: Sequence[_Context]) -> bool:
+    """Return whether most nodes are followed by the same nodes as others."""
+    counts = Counter(contexts[-1][1])
+    repeated = sum(count for count in counts.values() if count > 1)
+    return repeated >= _MIN_REPEATED * sum(counts.values())
+
+
+def _cut(
+    order: Sequence[Node],
+    sizes: dict[Node, int],
+    max_size: int,
+    contexts: Sequence[_Context],
+) -> list[list[Node]]:
     """Cut an order into parts of about equal size, at the same position of each repetition."""
     total = sum(sizes[node] for node in order)
     size = math.ceil(total / math.ceil(total / max_size)) if total else 1
     begins = list(itertools.accumulate((sizes[node] for node in order), initial=0))
-    contexts = _contexts(order)
     parts, start = [], 0
     while start < len(order):
         end = bisect.bisect_left(begins, begins[start] + size, start + 1, len(order))

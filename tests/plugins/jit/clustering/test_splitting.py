@@ -67,6 +67,20 @@ def test_parts_are_smaller_than_the_largest_cluster(graphmill_host: Host) -> Non
     assert [len(part) for part in parts] == [400, 400, 400]
 
 
+def test_parts_of_a_graph_that_does_not_repeat_itself_are_larger() -> None:
+    """No other part would share their programs, and each program has a fixed cost."""
+    rng = np.random.default_rng(1)
+    nodes, names = [], ["x"]
+    for index in range(4500):
+        op = ("AddV2", "Sub", "Mul")[rng.integers(3)]
+        read = names[-1 - rng.integers(min(len(names), 20))]
+        nodes.append(f"n{index} = {op}({names[-1]}, {read})")
+        names.append(f"n{index}")
+    members = members_of(graph(*nodes, **X))
+    assert [len(part) for part in split(members, one, 2500)] == [1500, 1500, 1500]
+    assert len(split(members, one, 1000)) == 5
+
+
 def test_parts_follow_one_path_before_the_next(graphmill_host: Host) -> None:
     """Few values pass from part to part."""
     parts = parts_of(graph(*TWO_CHAINS, **X), graphmill_host, 4)
