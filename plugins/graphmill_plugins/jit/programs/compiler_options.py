@@ -26,6 +26,8 @@ _BARRIER_PASS: Final = "cse_barrier_expander"
 _FUSION_PASS: Final = "fusion"
 _MANY_FUNCTIONS: Final = 500
 _MANY_SHARED_FUNCTIONS: Final = 16
+_MANY_REPETITIONS: Final = 1000  # about 0.15 s
+_REPETITIONS_PER_OPERATION: Final = 4  # compiled in the time of an operation that is not fused
 # XLA writes out each of these functions as dozens of instructions wherever it is fused.
 _FUNCTIONS: Final = frozenset({
     "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "cos", "cosh", "digamma",
@@ -76,17 +78,45 @@ def _is_fusion_slow(jaxpr: core.Jaxpr, names: Counter[str]) -> bool:
     products and convolutions are the borders. A function whose result is read several times is
     computed in a fusion of its own, and what is between two of them is repeated in several fusions.
     The gain is memory traffic, of which small tensors cause none. Additions and their like are
-    fused in less time than they are compiled one by one.
+    fused in less time than they are compiled one by one, unless many results repeat them.
     """
-    functions = sum(names[name] for name in _FUNCTIONS)
-    stretches = 1 + sum(names[name] for name in _PRODUCTS)
-    if functions < _MANY_SHARED_FUNCTIONS * stretches or names.keys() & _LOOPS:
-        return False
-    is_many = functions >= _MANY_FUNCTIONS * stretches
-    if not is_many and _num_shared_functions(jaxpr) < _MANY_SHARED_FUNCTIONS * stretches:
+    if names.keys() & _LOOPS:
         return False
     sizes = [bytes_of(variable) for eqn in jaxpr.eqns for variable in eqn.outvars]
-    return sum(sizes) <= _MAX_CACHED_BYTES * len(sizes)
+    if sum(sizes) > _MAX_CACHED_BYTES * len(sizes):
+        return False
+    return _has_many_functions(jaxpr, names) or _repeats_much(jaxpr)
+
+
+def _has_many_functions(jaxpr: core.Jaxpr, names: Counter[str]) -> bool:
+    functions = sum(names[name] for name in _FUNCTIONS)
+    stretches = 1 + sum(names[name] for name in _PRODUCTS)
+    if functions < _MANY_SHARED_FUNCTIONS * stretches:
+        return False
+    is_many = functions >= _MANY_FUNCTIONS * stretches
+    return is_many or _num_shared_functions(jaxpr) >= _MANY_SHARED_FUNCTIONS * stretches
+
+
+def _repeats_much(jaxpr: core.Jaxpr) -> bool:
+    """Return whether fusing would repeat most operations several times.
+
+    Each result of the program, and each operand of a product, becomes a fusion of its own with all
+    that it depends on, back to the program's inputs and the results of products.
+    """
+    masks: dict[core.Var, int] = {}  # a bit for each operation that a variable depends on
+    roots = set(filter(_is_variable, jaxpr.outvars))
+    for index, eqn in enumerate(jaxpr.eqns):
+        inputs = list(filter(_is_variable, eqn.invars))
+        mask = 0
+        if eqn.primitive.name in _PRODUCTS:
+            roots.update(inputs)
+        else:
+            mask = 1 << index
+            for variable in inputs:
+                mask |= masks.get(variable, 0)
+        masks.update(dict.fromkeys(eqn.outvars, mask))
+    repetitions = sum(masks.get(root, 0).bit_count() for root in roots)
+    return repetitions >= max(_MANY_REPETITIONS, _REPETITIONS_PER_OPERATION * len(jaxpr.eqns))
 
 
 def _num_shared_functions(jaxpr: core.Jaxpr) -> int:

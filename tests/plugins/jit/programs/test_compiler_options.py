@@ -133,6 +133,36 @@ def test_many_additions_are_fused():
     assert compiler_options_for(jax.make_jaxpr(add)(np.ones(8, np.float32))) == {}
 
 
+def recent_sums(x, count, num_results, operation=None):
+    """Return the last of many sums, each of the two that are one and three sums before it."""
+    values = [x, x + 1, x + 2]
+    for _ in range(count):
+        values.append(values[-1] + values[-3])
+        if operation is not None:
+            values[-1] = operation(values[-1])
+    return values[-num_results:]
+
+
+def test_operations_that_many_results_repeat_are_not_fused():
+    """Each result would be a fusion of its own, with all operations before it."""
+
+    def options(num_results, size=8):
+        x = np.ones(size, np.float32)
+        program = jax.make_jaxpr(lambda x: recent_sums(x, 400, num_results))(x)
+        return list(compiler_options_for(program).values())
+
+    assert options(20) == ["fusion"]
+    assert options(3) == []  # fewer repetitions than operations that would not be fused
+    assert options(20, size=4096) == []
+
+
+def test_operations_between_products_are_not_repeated(knows_all):
+    """A product is a border: what is behind it does not repeat what is before it."""
+    x = np.ones((4, 4), np.float32)
+    program = jax.make_jaxpr(lambda x: recent_sums(x, 200, 20, lambda y: y @ x))(x)
+    assert "fusion" not in compiler_options_for(program).values()
+
+
 def test_functions_between_many_products_are_fused(knows_all):
     """Products are not fused, so only few functions meet in one fusion."""
 
