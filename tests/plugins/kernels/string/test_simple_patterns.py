@@ -47,3 +47,21 @@ def test_a_tensor_may_mix_simple_and_other_texts() -> None:
     texts = np.vectorize(str.encode, otypes=[object])(texts)
     found = regex_full_match(texts, np.array(b".*ab", object))
     assert found.tolist() == [[True, True], [False, False]]
+
+
+@pytest.mark.parametrize("literal", [b"ab", b"b", b"aab-ba", b"longer than any of the texts"])
+@pytest.mark.parametrize("count", [199, 200, 1000])
+def test_many_texts_that_contain_a_literal_are_found(literal: bytes, count: int) -> None:
+    random = np.random.default_rng(count)
+    lengths = random.integers(0, 9, count)
+    texts = [bytes(random.choice(list(b"ab-\0"), length).tolist()) for length in lengths]
+    pattern = b".*" + literal + b".*"
+    match = simple_matcher(pattern, compile_pattern(pattern))
+    assert match is not None
+    assert match(texts) == [literal in text for text in texts]
+
+
+def test_many_empty_texts_contain_nothing() -> None:
+    match = simple_matcher(b".*ab.*", compile_pattern(b".*ab.*"))
+    assert match is not None
+    assert match([b""] * 300) == [False] * 300
