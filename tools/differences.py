@@ -213,6 +213,9 @@ units of the type's epsilon, with a reason for each group of ops.
   `ReluGrad` and similar ops multiply, so NaN stays NaN. The range of `QuantizeAndDequantizeV2` is
   that of the numbers beside NaN; in TensorFlow, NaN is left out as well unless it ends the input.
   Kernels of JAX devices spread NaN and infinity over the rows and columns of a resized image.
+- **`Cast`** of a number out of range of an 8-bit or 16-bit integer keeps the low bits of its 32-bit
+  value. TensorFlow does so for some elements, and takes the limit of the type for those that it
+  converts several at a time.
 - **`Zeta` and `Polygamma`** of a `float32` below -9: TensorFlow stops summing after nine terms, and
   its results are wrong.
 - **Eigenvectors and singular vectors** are determined only up to their sign or phase, which may

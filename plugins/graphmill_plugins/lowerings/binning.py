@@ -15,9 +15,13 @@ def bins_are_not_negative(xp: ArrayNamespace, values: Value, *_: Value) -> Value
     return xp.all(values >= 0)
 
 
-def range_is_finite(xp: ArrayNamespace, values: Value, limits: Value, *_: Value) -> Value:
-    """Check that a histogram's range is finite and not empty, and that no value is NaN."""
-    return ~xp.any(xp.isnan(values)) & xp.all(limits[0] < limits[1]) & xp.all(xp.isfinite(limits))
+def range_is_finite(xp: ArrayNamespace, values: Value, limits: Value, nbins: Value) -> Value:
+    """Check that a histogram's range is finite and not empty, and that no value is NaN.
+
+    A single bin counts NaN as well.
+    """
+    has_range = xp.all(limits[0] < limits[1]) & xp.all(xp.isfinite(limits))
+    return has_range & ((nbins == 1) | ~xp.any(xp.isnan(values)))
 
 
 def rows_are_sorted(xp: ArrayNamespace, rows: Value, values: Value) -> Value:

@@ -59,6 +59,8 @@ def histogram_fixed_width(
     count = scalar_int("nbins", nbins)
     if count <= 0:
         raise InvalidArgumentError(f"nbins should be a positive number, but got '{count}'")
+    if count == 1:
+        return jnp.full(1, values.size, dtype)  # NaN is counted, too
     wide = value_range.astype(np.float64)
     step = (wide[1] - wide[0]) / count
     above = jnp.maximum(values, value_range[0])

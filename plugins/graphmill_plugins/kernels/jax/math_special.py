@@ -59,7 +59,7 @@ def _incomplete_gamma(
 
 def _betainc(a: Value, b: Value, x: Value) -> Value:
     check_betainc(a, b, x)
-    is_end, is_positive = (x == 0) | (x == 1), (a > 0) & (b > 0)
+    is_end, is_positive = (x == 0) | (x == 1), ~((a <= 0) | (b <= 0))
     is_usual = is_positive & ((jnp.isfinite(a) & jnp.isfinite(b)) | is_end)
     return jnp.where(is_usual, jnp.where(is_end, x, jsp.betainc(a, b, x)), jnp.nan)
 

@@ -197,6 +197,8 @@ def histogram_fixed_width(
         raise InvalidArgumentError(
             f"value_range should satisfy value_range[0] < value_range[1], but got [{low}, {high}]"
         )
+    if count == 1:
+        return np.array([values.size], dtype)  # NaN is counted, too
     if values.dtype.kind == "f" and np.isnan(values).any():
         raise InvalidArgumentError("Histogram values must not contain NaN")
     check_size((count,), "the counts", itemsize=8)

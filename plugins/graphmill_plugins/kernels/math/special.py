@@ -199,7 +199,7 @@ def _betainc() -> Callable[[Value, Value, Value], Value]:
 
     def function(a: Value, b: Value, x: Value) -> Value:
         check_betainc(a, b, x)
-        is_end, is_positive = (x == 0) | (x == 1), (a > 0) & (b > 0)
+        is_end, is_positive = (x == 0) | (x == 1), ~((a <= 0) | (b <= 0))
         is_usual = is_positive & ((np.isfinite(a) & np.isfinite(b)) | is_end)
         return np.where(is_usual, np.where(is_end, x, betainc(a, b, x)), _nan_like(a))
 
