@@ -111,16 +111,18 @@ def _cached(make: Callable[..., Any], *arguments: int) -> Any:
     return matrix
 
 
-def resampled(xp: ArrayNamespace, images: Value, down: Any, across: Any) -> Value:
+def resampled(
+    xp: ArrayNamespace, images: Value, down: Any, across: Any, *, is_checked: bool = False
+) -> Value:
     """Return images, in float32, multiplied by `down` along rows and `across` along columns.
 
     Both are NumPy matrices (output, input). If each output depends on few inputs, these are
     gathered. Otherwise the result is a matrix product, of whole planes if there are few channels.
     NumPy sums the inputs of nonzero weight alone if a pixel is not finite, so that it does not
-    change other outputs; programs check that all are finite.
+    change other outputs; programs check that all are finite, and callers may (`is_checked`).
     """
     images = images.astype(np.float32)
-    if xp is np and not is_finite(images):
+    if xp is np and not is_checked and not is_finite(images):
         return tapped(images, matrix_taps(down), matrix_taps(across))
     limit = _MAX_NUMPY_TAPS if xp is np else _MAX_TAPS
     of_rows, of_columns = _taps(down, limit), _taps(across, limit)
@@ -167,8 +169,10 @@ def _gathered_sums(
 
 
 def is_finite(images: Value) -> bool:
-    """Return whether no pixel is NaN or infinite."""
-    return bool(np.isfinite(images).all())
+    """Return whether no pixel is NaN or infinite in float32, the type of the results."""
+    return images.dtype.kind in "iu" or bool(
+        np.isfinite(images.astype(np.float32, copy=False)).all()
+    )
 
 
 @kernel("ResizeBicubic", types={"T": dtypes.REAL}, static=("size",), expensive=True)
@@ -192,7 +196,7 @@ def resize_bicubic(
         return tapped(images.astype(np.float32), rows, columns)
     down = _weights(cubic_weights, images.shape[1], height, *how)
     across = _weights(cubic_weights, images.shape[2], width, *how)
-    return resampled(xp, images, down, across)
+    return resampled(xp, images, down, across, is_checked=True)
 
 
 @kernel("ResizeBicubicGrad", types={"T": _FLOATS}, expensive=True)
@@ -216,7 +220,7 @@ def resize_bicubic_grad(
         gradient = tapped(grads.astype(np.float32), *taps)
     else:
         down, across = (_weights(cubic_weights, one, new, *how) for one, new in sizes)
-        gradient = resampled(xp, grads, down.T, across.T)
+        gradient = resampled(xp, grads, down.T, across.T, is_checked=True)
     return gradient.astype(original_image.dtype)
 
 
@@ -297,7 +301,8 @@ def scale_and_translate(
         return tapped(
             images.astype(np.float32), *(_sampling_kernels.taps(sampling, one) for one in axes)
         )
-    return resampled(xp, images, *(_sampling_kernels.weights(sampling, one) for one in axes))
+    matrices = (_sampling_kernels.weights(sampling, one) for one in axes)
+    return resampled(xp, images, *matrices, is_checked=True)
 
 
 @kernel(
