@@ -73,7 +73,7 @@ def test_the_row_of_a_name_is_found() -> None:
         ("graphmill.ops.math", "matmul", "tf.matmul is graphmill.functions.matmul"),
         ("graphmill.functions", "exp", "tf.exp is graphmill.ops.math.exp"),
         ("graphmill.train", "get_variable", "has no counterpart here: there are no variable"),
-        ("graphmill.data", "Options", "part of the pipeline's internals"),
+        ("graphmill.data", "NumpyIterator", "part of the pipeline's internals"),
         ("graphmill.train", "AdamOptimiser", "did you mean 'AdamOptimizer'"),
         ("graphmill.ops.math", "add_v3", "did you mean 'add_v2'"),
     ],
