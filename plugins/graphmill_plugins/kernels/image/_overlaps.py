@@ -33,7 +33,7 @@ class Corners(NamedTuple):
     @classmethod
     def of(cls, boxes: Value) -> Corners:
         """Return the corners of boxes (…, boxes, 4), each two opposite ones in any order."""
-        columns = np.ascontiguousarray(np.moveaxis(boxes, -1, 0), np.float32)
+        columns = boxes.transpose(-1, *range(boxes.ndim - 1)).astype(np.float32, order="C")
         low, high = np.minimum(columns[:2], columns[2:]), np.maximum(columns[:2], columns[2:])
         size = high - low
         area = size[0] * size[1]
@@ -44,8 +44,8 @@ class Corners(NamedTuple):
 
     def take(self, indices: Any) -> Corners:
         """Return the corners of some boxes."""
-        parts = (part.take(indices, axis=-1) for part in self)
-        return Corners(*parts)
+        low, high, area = self
+        return Corners(low.take(indices, -1), high.take(indices, -1), area.take(indices, -1))
 
 
 def intersection_over_union(first: Corners, second: Corners) -> Any:

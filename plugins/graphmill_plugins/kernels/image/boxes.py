@@ -73,7 +73,13 @@ def iou_of(boxes: Any) -> Similarity:
     Both arguments of the function are indices of boxes; the result has a row for each of the first.
     """
     corners = Corners.of(boxes)
-    return lambda some, others: intersection_over_union(corners.take(some), corners.take(others))
+
+    def similarity(some: Any, others: Any) -> Any:
+        first = corners.take(some)
+        second = first if others is some else corners.take(others)
+        return intersection_over_union(first, second)
+
+    return similarity
 
 
 def overlap_of(overlaps: Any) -> Similarity:
