@@ -61,7 +61,7 @@ def compiler_options_for(
     if names.keys() & _PRODUCTS:
         # In programs with convolutions, which Eigen computes, its products are also faster.
         options[_YNN] = _SUMS if "conv_general_dilated" in names else _SUMS_AND_PRODUCTS
-    if not is_kept and onednn.is_for_onednn(operations(closed.jaxpr)):
+    if not is_kept and onednn.is_for_onednn(operations(closed.jaxpr, platform)):
         options |= dict.fromkeys(onednn.OPTIONS, True)
     if _is_fusion_slow(closed.jaxpr, names):
         options[_DISABLED] = _FUSION_PASS
@@ -139,15 +139,30 @@ def primitives(jaxpr: core.Jaxpr) -> Iterator[str]:
     return (eqn.primitive.name for eqn in operations(jaxpr))
 
 
-def operations(jaxpr: core.Jaxpr) -> Iterator[core.JaxprEqn]:
-    """Yield each operation, including those of inner programs."""
+def operations(jaxpr: core.Jaxpr, platform: str = "") -> Iterator[core.JaxprEqn]:
+    """Yield each operation, including those of inner programs.
+
+    Args:
+        jaxpr: the program.
+        platform: without what `lax.platform_dependent` computes on others than this; empty for all.
+    """
     for eqn in jaxpr.eqns:
         yield eqn
-        for value in eqn.params.values():
-            for inner in value if isinstance(value, (tuple, list)) else (value,):
-                inner = getattr(inner, "jaxpr", inner)
-                if hasattr(inner, "eqns"):
-                    yield from operations(inner)
+        for inner in _inner_programs(eqn, platform):
+            yield from operations(inner, platform)
+
+
+def _inner_programs(eqn: core.JaxprEqn, platform: str) -> Iterator[core.Jaxpr]:
+    platforms = eqn.params.get("branches_platforms") if platform else None
+    if platforms is not None:  # None is for those that have no branch of their own
+        chosen = next(n for n, names in enumerate(platforms) if names is None or platform in names)
+        yield eqn.params["branches"][chosen].jaxpr
+        return
+    for value in eqn.params.values():
+        for inner in value if isinstance(value, (tuple, list)) else (value,):
+            inner = getattr(inner, "jaxpr", inner)
+            if hasattr(inner, "eqns"):
+                yield inner
 
 
 @lru_cache(maxsize=16)

@@ -39,7 +39,7 @@ def known_machine(monkeypatch):
 
 
 def is_chosen(compute, *shapes):
-    return onednn.is_for_onednn(operations(jax.make_jaxpr(compute)(*shapes).jaxpr))
+    return onednn.is_for_onednn(operations(jax.make_jaxpr(compute)(*shapes).jaxpr, "cpu"))
 
 
 @pytest.mark.usefixtures("known_machine")
@@ -68,6 +68,34 @@ def test_one_other_convolution_keeps_a_program_from_onednn(changes, shapes):
     assert not is_chosen(
         lambda x, k, *pair: (convolve(x, k), other(*pair)), IMAGES, KERNEL, *shapes
     )
+
+
+@pytest.mark.usefixtures("known_machine")
+def test_convolutions_on_other_platforms_do_not_count():
+    """A kernel may compute them in another way on the CPU."""
+    grouped = functools.partial(convolve, feature_group_count=2)
+
+    def compute(x, kernel, small):
+        images = jax.lax.platform_dependent(
+            x, small, cpu=lambda x, k: x * k[1, 1, 0], default=grouped
+        )
+        return convolve(images, kernel)
+
+    shapes = IMAGES, KERNEL, images(3, 3, 4, 8)
+    assert is_chosen(compute, *shapes)
+    everywhere = operations(jax.make_jaxpr(compute)(*shapes).jaxpr)
+    assert not onednn.is_for_onednn(everywhere)
+
+
+@pytest.mark.usefixtures("known_machine")
+def test_the_branch_for_all_other_platforms_counts():
+    grouped = functools.partial(convolve, feature_group_count=2)
+
+    def compute(x, kernel, small):
+        other = jax.lax.platform_dependent(x, small, cuda=lambda x, k: x, default=grouped)
+        return convolve(other, kernel)
+
+    assert not is_chosen(compute, IMAGES, KERNEL, images(3, 3, 4, 8))
 
 
 @pytest.mark.usefixtures("known_machine")
