@@ -145,7 +145,7 @@ def ragged_tensor_to_sparse(
     columns: list[Any] = []
     sizes = [len(rt_nested_splits[0]) - 1]
     for level, splits in enumerate(rt_nested_splits):
-        lengths = np.diff(splits)
+        lengths = splits[1:] - splits[:-1]
         sizes.append(int(lengths.max(initial=0)))
         row = np.repeat(np.arange(len(lengths)), lengths)
         if level == 0:

@@ -19,7 +19,7 @@ from graphmill_plugins.kernels._support import (
     shape_text,
 )
 from graphmill_plugins.kernels.ragged._ragged import check_splits
-from graphmill_plugins.kernels.segment_reduce import run_starts
+from graphmill_plugins.kernels.segment_reduce import run_lengths, run_starts
 
 if TYPE_CHECKING:
     from graphmill.spi import Value
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 def _row_ids(kind: str, tensor: Value) -> Any:
     """Return the row index of each item of a level."""
     if kind == "VALUE_ROWIDS":
-        if tensor.ndim != 1 or (np.diff(tensor) < 0).any() or (tensor < 0).any():
+        if tensor.ndim != 1 or (tensor[1:] < tensor[:-1]).any() or (tensor < 0).any():
             raise InvalidArgumentError("value_rowids must be a vector that does not decrease")
         return tensor.astype(np.int64)
     check_splits(tensor, int(tensor[-1]) if tensor.ndim == 1 and tensor.size else 0)
     if len(tensor):
         check_size((int(tensor[-1]),), "the list of rows", itemsize=POINTER_SIZE)
-    return np.repeat(np.arange(len(tensor) - 1), np.diff(tensor))
+    return np.repeat(np.arange(len(tensor) - 1), tensor[1:] - tensor[:-1])
 
 
 def _levels(kinds: tuple[str, ...], tensors: list[Value]) -> tuple[int, list[Any]]:
@@ -78,7 +78,7 @@ def _levels(kinds: tuple[str, ...], tensors: list[Value]) -> tuple[int, list[Any
 def _positions(ids: Any) -> Any:
     """Return each item's position in its row; `ids` ascend."""
     first = run_starts(ids)
-    return np.arange(len(ids)) - np.repeat(first, np.diff(first, append=len(ids)))
+    return np.arange(len(ids)) - np.repeat(first, run_lengths(first, len(ids)))
 
 
 def _output_shape(

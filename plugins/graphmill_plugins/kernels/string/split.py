@@ -186,7 +186,7 @@ class _NGrams(NamedTuple):
 def _check_splits(splits: Any, size: int) -> None:
     if splits.ndim != 1 or (len(splits) and splits[0] != 0):
         raise errors.InvalidArgumentError(f"First split value must be 0, got {splits[:1].tolist()}")
-    if (np.diff(splits) < 0).any():
+    if (splits[1:] < splits[:-1]).any():
         raise errors.InvalidArgumentError(
             f"Invalid split values: {splits.tolist()} must not decrease"
         )

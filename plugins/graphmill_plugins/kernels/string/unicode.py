@@ -146,7 +146,7 @@ def _decode_utf_8(
         codes = np.where(codes < 0x20, np.int32(policy.replacement), codes)
     before = np.cumsum(is_start) - is_start  # characters before each byte
     splits = np.append(before[first], len(codes)).astype(splits_type)
-    return splits, codes, np.flatnonzero(is_start[:-1]) - np.repeat(first, np.diff(splits))
+    return splits, codes, np.flatnonzero(is_start[:-1]) - np.repeat(first, splits[1:] - splits[:-1])
 
 
 def _decode_all(
