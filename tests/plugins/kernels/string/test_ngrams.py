@@ -31,8 +31,15 @@ def test_ngrams_of_many_rows_equal_those_of_each(
 ):
     monkeypatch.setattr(split, "_MAX_JOINED_WIDTH", most)
     together = ngrams(ROWS, widths, pad_width, preserves_short=preserves_short)
-    alone = [ngrams([row], widths, pad_width, preserves_short=preserves_short) for row in ROWS]
-    assert together == [row for (row,) in alone]
+    alone = [  # beside another row, as a tensor without strings has no n-grams, not even of pads
+        ngrams([row, [b"z"]], widths, pad_width, preserves_short=preserves_short)[0] for row in ROWS
+    ]
+    assert together == alone
+
+
+@pytest.mark.parametrize("pad_width", [1, -1])
+def test_a_tensor_without_strings_has_no_ngrams_of_pads(pad_width):
+    assert ngrams([[], []], (1, 2), pad_width, preserves_short=False) == [[], []]
 
 
 def test_ngrams_never_join_two_rows():
