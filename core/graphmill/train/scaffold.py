@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from graphmill.errors import FailedPreconditionError, InvalidArgumentError
+from graphmill.graph.dependencies import group
 from graphmill.graph.infer_graph import infer_graph
 from graphmill.graph.variable import variables_initializer
 from graphmill.saved.checkpoint import latest_checkpoint
@@ -34,7 +35,9 @@ class Scaffold:
         init_feed_dict: the feeds of `init_op`.
         init_fn: called with the scaffold and the session after `init_op`, if there is no
             checkpoint; it may restore variables from elsewhere.
-        local_init_op: runs in every new session, after the variables are initialized.
+        local_init_op: runs in every new session, after the variables are initialized; by default
+            the initializers of the graph's local variables and tables, which imported graphs have
+            in the collections `local_variables` and `table_initializer`.
         saver: saves and restores; by default one for all variables, if there are any.
         graph: the graph; by default the default graph.
 
@@ -81,7 +84,15 @@ class Scaffold:
                 self.saver = Saver(graph=self.graph)
             if self._init_op is None:
                 self._init_op = variables_initializer(variables)
+            if self._local_init_op is None:
+                self._local_init_op = self._default_local_init_op()
             self._is_set = {v.variable_name: v.is_initialized() for v in variables}
+
+    def _default_local_init_op(self) -> Node | None:
+        """Return a node that initializes local variables and tables; None if there are none."""
+        inits = [variable.initializer for variable in self.graph.get_collection("local_variables")]
+        inits += self.graph.get_collection("table_initializer")
+        return group(*inits, name="local_init") if inits else None
 
     def initialize(self, session: Session, checkpoint_dir: Path | None) -> str | None:
         """Initialize or restore the variables of a session; return the restored checkpoint or None.

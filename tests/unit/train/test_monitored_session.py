@@ -374,3 +374,37 @@ def test_hook_without_summaries_suggests_how_to_add_one(program: Program, tmp_pa
         pass
     with pytest.raises(errors.InvalidArgumentError, match="output_dir and summary_writer"):
         train.SummarySaverHook(save_steps=2)
+
+
+def with_local_variable(folder: Path) -> str:
+    """Write a MetaGraph whose variable `count` is local, as `tf.train.limit_epochs` makes one."""
+    graph = graphmill.Graph()
+    with graph.as_default():
+        train.get_or_create_global_step()
+        count = graphmill.Variable(5.0, name="count")
+        ops.array.identity(count.assign_add(1.0), name="more")
+        graphmill.functions.add_to_collection(
+            "table_initializer", ops.control_flow.no_op(name="fill_table")
+        )
+    meta = train.export_meta_graph(folder / "all.meta", graph)
+    for key in ("variables", "trainable_variables"):
+        values = meta.collection_def[key].bytes_list.value
+        kept = [value for value in values if b"count" not in value]
+        local = [value for value in values if b"count" in value]
+        values[:] = kept
+    meta.collection_def["local_variables"].bytes_list.value.extend(local)
+    path = folder / "local.meta"
+    path.write_bytes(meta.SerializeToString())
+    return str(path)
+
+
+def test_local_variables_and_tables_of_an_imported_graph_are_initialized(tmp_path: Path) -> None:
+    graph = graphmill.Graph()
+    train.import_meta_graph(with_local_variable(tmp_path), graph=graph)
+    assert [each.name for each in graph.get_collection("local_variables")] == ["count:0"]
+    with graph.as_default():
+        session = train.MonitoredTrainingSession(log_step_count_steps=None)
+    with session:
+        assert session.run("more:0") == 6
+    init = graph.get_operation_by_name("local_init")
+    assert "fill_table" in {node.name for node in init.control_inputs}

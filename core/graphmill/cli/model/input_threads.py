@@ -11,9 +11,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from graphmill.cli.model.loaded_model import RunnableModel
+    from graphmill.proto import MetaGraphDef
     from graphmill.train.queue_runner import QueueRunner
 
 _LOCAL_INIT = "local_init_op"  # the collection that tf.train.Supervisor and Scaffold write
+_LOCAL_VARIABLES = "local_variables"
+_TABLES = "table_initializer"
 _ADVICE = "try: --queue-runners (queue_runners=True), which fills the queues of the model"
 
 
@@ -44,9 +47,7 @@ def queue_runners_running(model: RunnableModel, *, is_on: bool) -> Iterator[None
         raise InvalidArgumentError(
             f"{model.name} has no queue runners; a .meta file or a SavedModel can have them"
         )
-    if _LOCAL_INIT in meta_graph.collection_def:  # a look-up would add it
-        init = meta_graph.collection_def[_LOCAL_INIT].node_list.value
-        model.session.run([], targets=list(init))
+    model.session.run([], targets=_local_initializers(meta_graph))
     coordinator = Coordinator()
     start_queue_runners(model.session, coordinator, runners=runners)
     try:
@@ -54,6 +55,22 @@ def queue_runners_running(model: RunnableModel, *, is_on: bool) -> Iterator[None
     finally:
         coordinator.request_stop()
         coordinator.join()
+
+
+def _local_initializers(meta_graph: MetaGraphDef) -> list[str]:
+    """Return the nodes that initialize what no checkpoint holds, such as counts of epochs."""
+    from graphmill.proto import VariableDef
+
+    collections = meta_graph.collection_def
+    if _LOCAL_INIT in collections:  # a look-up would add it
+        return list(collections[_LOCAL_INIT].node_list.value)
+    nodes: list[str] = []
+    if _LOCAL_VARIABLES in collections:
+        messages = collections[_LOCAL_VARIABLES].bytes_list.value
+        nodes += [VariableDef.FromString(message).initializer_name for message in messages]
+    if _TABLES in collections:
+        nodes += collections[_TABLES].node_list.value
+    return nodes
 
 
 @contextmanager
