@@ -178,7 +178,7 @@ flowchart LR
   database that `LMDBReader` cannot open is an error; TensorFlow ends the process.
 - **Ranks and element types** that TensorFlow's kernels do not support: `Pad` beyond rank 6,
   `MirrorPad` and `ReverseSequence` beyond rank 5, `ReverseV2` and `Where` beyond rank 8, `Tile` of
-  quantized numbers, `Cast` to eight-bit floats, `LinSpace` of narrow floats.
+  quantized and unsigned numbers, `Cast` to eight-bit floats, `LinSpace` of narrow floats.
 - **Missing checks**: where TensorFlow does not check a shape, index or option and reads out of
   bounds (gradients of pools, updates of variables, rows of sparse tensors, unknown modes of
   `ImageProjectiveTransformV3`), graphmill raises `InvalidArgument`. Outputs that TensorFlow leaves
