@@ -57,7 +57,11 @@ class Graph:
         edit_count: how often a node that a session has copied was changed or removed; added nodes,
             and changes of nodes that no session has copied yet, do not count.
         notes: records that passes leave for `explain`, by kind.
+        has_protected: whether there is anything that sessions refuse to feed or to fetch, which
+            only subclasses have (`ProtectedTensors`).
     """
+
+    has_protected = False
 
     def __init__(self) -> None:
         self._nodes: list[Node | None] = []

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import graphmill
 from graphmill import errors
+from graphmill.graph.formats.import_export import graph_from_graph_def
+from graphmill.graph.protected_tensors import ProtectedTensors
+from graphmill.testing.proto_builders import const_def, graph_def
 
 
 @pytest.fixture
@@ -46,3 +50,13 @@ def test_protected_node_is_not_fetched(graph):
         with pytest.raises(ValueError, match="not fetchable"):
             session.partial_run_setup([x])
         assert session.run(y) == 2
+
+
+def test_graph_that_protects_nothing_has_sessions():
+    """Imported graphs without the methods of `graphmill.Graph` are given to sessions, too."""
+    made = graph_from_graph_def(
+        graph_def(const_def("x", np.float32(2))), graphmill.default_host().ops
+    )
+    assert not isinstance(made, ProtectedTensors)
+    with graphmill.Session(graph=made) as session:
+        assert session.run("x:0") == 2
