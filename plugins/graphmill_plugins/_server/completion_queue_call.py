@@ -5,11 +5,14 @@ from __future__ import annotations
 import functools
 import logging
 import threading
+import time
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
 import grpc
 from grpc._cython import cygrpc
+
+from graphmill_plugins._server.deferred_handler import DeferredHandler
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -42,9 +45,9 @@ class CompletionQueueCall:
     get a callback for any number of responses (`experimental_non_blocking`).
 
     Args:
-        call: the call of gRPC's core.
+        event: the arrival of the call at gRPC's core.
         handler: its handler.
-        on_handled: called once when the handler has returned, or will not be called.
+        on_handled: called once when the handler has returned, or a deferred one has answered.
         on_ended: called once when the core has processed all operations of the call.
 
     Threads: the methods that start with `_on` run in threads that poll, and the handler may send
@@ -55,9 +58,11 @@ class CompletionQueueCall:
         "_call",
         "_callbacks",
         "_code",
+        "_deadline",
         "_details",
         "_handler",
         "_has_begun",
+        "_is_handled",
         "_is_over",
         "_is_sending",
         "_lock",
@@ -70,12 +75,13 @@ class CompletionQueueCall:
 
     def __init__(
         self,
-        call: cygrpc.Call,
-        handler: grpc.RpcMethodHandler,
+        event: Any,
+        handler: grpc.RpcMethodHandler | DeferredHandler,
         on_handled: Callable[[], None],
         on_ended: Callable[[], None],
     ) -> None:
-        self._call = call
+        self._call = event.call
+        self._deadline: float = event.call_details.deadline
         self._handler = handler
         self._on_handled = on_handled
         self._on_ended = on_ended
@@ -87,7 +93,7 @@ class CompletionQueueCall:
         self._details = b""
         self._metadata: Metadata | None = None
         self._unsent: deque[bytes | None] = deque()
-        self._has_begun = self._is_sending = False
+        self._has_begun = self._is_handled = self._is_sending = False
 
     def start(self) -> None:
         """Receive the request, and the end of the call."""
@@ -95,6 +101,22 @@ class CompletionQueueCall:
         start = self._call.start_server_batch
         start((cygrpc.ReceiveCloseOnServerOperation(_NO_FLAGS),), self._on_close)
         start((cygrpc.ReceiveMessageOperation(_NO_FLAGS),), self._on_message)
+
+    def time_remaining(self) -> float:
+        """Return after how many seconds the client stops waiting; a large number for never."""
+        return max(self._deadline - time.time(), 0.0)
+
+    def peer(self) -> str:
+        """Return the address of the client."""
+        return str(self._call.peer().decode())
+
+    def answer(self, response: bytes) -> None:
+        """Send the response of a deferred handler, from any thread."""
+        self._answer(response)
+
+    def fail(self, code: grpc.StatusCode, details: str) -> None:
+        """Send the error of a deferred handler, from any thread."""
+        self._end(code, details)
 
     def add_callback(self, callback: Callable[[], None]) -> bool:
         """Call `callback` when the call ends; return False if it has ended."""
@@ -128,13 +150,17 @@ class CompletionQueueCall:
         self._on_processed(None)
 
     def _on_message(self, event: Any) -> Work | None:
-        """Return the work of the handler on the request."""
+        """Start a deferred handler, or return the work of another one."""
         request = event.batch_operations[0].message()
+        work = None
         if request is None:  # the client has cancelled, or sent no request
-            self._end(grpc.StatusCode.UNIMPLEMENTED, "the method requires one request message")
-            self._on_handled()
+            self.fail(grpc.StatusCode.UNIMPLEMENTED, "the method requires one request message")
+        elif isinstance(self._handler, DeferredHandler):
+            self._start(self._handler, request)
+        else:
+            work = functools.partial(self._handle, self._handler, request)
         self._on_processed(None)
-        return None if request is None else functools.partial(self._handle, request)
+        return work
 
     def _on_processed(self, _event: Any) -> None:
         """Count the end of a batch."""
@@ -144,21 +170,36 @@ class CompletionQueueCall:
         if has_ended:
             self._on_ended()
 
-    def _handle(self, request: bytes) -> None:
+    def _note_handled(self) -> None:
+        """Tell the server that the handler has ended, the first time."""
+        with self._lock:
+            was_handled, self._is_handled = self._is_handled, True
+        if not was_handled:
+            self._on_handled()
+
+    def _start(self, handler: DeferredHandler, request: bytes) -> None:
+        """Start a handler that answers later."""
+        try:
+            handler.start(handler.request_deserializer(request), self)
+        except Exception as error:  # noqa: BLE001 - whatever it is, a client waits for a status
+            self._end_failed(error)
+
+    def _handle(self, handler: grpc.RpcMethodHandler, request: bytes) -> None:
         """Run the handler, and send its response or a status."""
-        handler = self._handler
         try:
             argument = _apply(handler.request_deserializer, request)
-            if handler.response_streaming:
+            if handler.response_streaming:  # one that gets a callback
                 handler.unary_stream(argument, self, self._send)
             else:
                 response = handler.unary_unary(argument, self)
                 self._answer(_apply(handler.response_serializer, response))
         except Exception as error:  # noqa: BLE001 - whatever it is, a client waits for a status
-            _log.exception("a handler failed")
-            self._end(grpc.StatusCode.UNKNOWN, f"the handler failed: {type(error).__name__}")
-        finally:
-            self._on_handled()
+            self._end_failed(error)
+        self._note_handled()
+
+    def _end_failed(self, error: Exception) -> None:
+        _log.error("a handler failed", exc_info=error)
+        self._end(grpc.StatusCode.UNKNOWN, f"the handler failed: {type(error).__name__}")
 
     def _answer(self, response: bytes) -> None:
         """Send the only response with the status, or the status alone if it is an error."""
@@ -178,6 +219,7 @@ class CompletionQueueCall:
         status = cygrpc.SendStatusFromServerOperation(
             self._metadata, self._code, self._details, _NO_FLAGS
         )
+        self._note_handled()  # before the client can call again
         with self._lock:
             if self._is_over:
                 return
@@ -194,7 +236,8 @@ class CompletionQueueCall:
 
     def _send(self, response: Any) -> None:
         """Send one of several responses, from any thread; None ends the call."""
-        data = None if response is None else _apply(self._handler.response_serializer, response)
+        serializer = self._handler.response_serializer  # type: ignore[union-attr]
+        data = None if response is None else _apply(serializer, response)
         with self._lock:
             self._unsent.append(data)
             if self._is_sending:

@@ -71,8 +71,9 @@ class CompletionQueueServer:
         self._num_polling = 0
         self._num_calls = 0  # whose handlers run
         self._num_open = 0  # calls that the core still processes, and the one it is asked for
-        self._is_shut_down = False
+        self._has_begun_shutdown = self._is_shut_down = False
         self._is_stopping = False
+        self._drained = threading.Event()
         self._stopped = threading.Event()
 
     def add_generic_rpc_handlers(self, handlers: Iterable[grpc.GenericRpcHandler]) -> None:
@@ -111,29 +112,34 @@ class CompletionQueueServer:
             self._threads.submit(self._poll)
 
     def stop(self, grace: float | None) -> threading.Event:
-        """Refuse new calls, and cancel the others after `grace` seconds.
+        """Refuse new calls with UNAVAILABLE, and cancel the others after `grace` seconds.
+
+        gRPC's core goes on to hand new calls over until the others have ended: a call that is in
+        its queue when it shuts down stays there, and a thread of it is busy, until all calls are
+        cancelled.
 
         Returns:
             An event that is set when all calls have ended.
         """
-        with self._lock:  # held meanwhile, as `_on_shutdown` frees what this call still uses
-            was_stopping, self._is_stopping = self._is_stopping, True
-            if not was_stopping:
-                self._core.shutdown(self._queue, self._on_shutdown)
+        with self._lock:
+            self._is_stopping = True
+            if self._num_open <= 1:
+                self._drained.set()
         if grace:
             threading.Thread(
-                target=self._cancel_after, args=(grace,), name="graphmill-grace", daemon=True
+                target=self._shut_down, args=(grace,), name="graphmill-grace", daemon=True
             ).start()
         else:
-            self._cancel_calls()
+            self._shut_down(0.0)
         return self._stopped
 
-    def _cancel_after(self, grace: float) -> None:
-        if not self._stopped.wait(grace):
-            self._cancel_calls()
-
-    def _cancel_calls(self) -> None:
-        with self._lock:
+    def _shut_down(self, grace: float) -> None:
+        """Shut the core down when no call is open, or after `grace` seconds."""
+        self._drained.wait(grace)
+        with self._lock:  # held meanwhile, as `_free_if_unused` frees what this uses
+            if not self._has_begun_shutdown:
+                self._has_begun_shutdown = True
+                self._core.shutdown(self._queue, self._on_shutdown)
             if not self._stopped.is_set():
                 self._core.cancel_all_calls()
 
@@ -177,7 +183,8 @@ class CompletionQueueServer:
             self._on_ended()
             return
         with self._lock:
-            if not self._is_stopping:
+            is_stopping = self._is_stopping
+            if not self._has_begun_shutdown:
                 self._core.request_call(self._queue, self._queue, self._on_call)
                 self._num_open += 1
             is_full = self._num_calls >= self._max_calls
@@ -185,13 +192,15 @@ class CompletionQueueServer:
         if handler is None:
             code, text = grpc.StatusCode.UNIMPLEMENTED, "the server has no such method"
             refuse(event.call, code, text, self._on_ended)
+        elif is_stopping:
+            refuse(event.call, grpc.StatusCode.UNAVAILABLE, "the server stops", self._on_ended)
         elif is_full:
             text = f"{self._max_calls} calls run or wait on this server, which is its limit"
             refuse(event.call, grpc.StatusCode.RESOURCE_EXHAUSTED, text, self._on_ended)
         else:
             with self._lock:
                 self._num_calls += 1
-            call = CompletionQueueCall(event.call, handler, self._on_handled, self._on_ended)
+            call = CompletionQueueCall(event, handler, self._on_handled, self._on_ended)
             call.start()
 
     def _handler_of(self, event: Any) -> grpc.RpcMethodHandler | None:
@@ -211,6 +220,8 @@ class CompletionQueueServer:
     def _on_ended(self) -> None:
         with self._lock:
             self._num_open -= 1
+            if self._is_stopping and self._num_open <= 1:
+                self._drained.set()
             self._free_if_unused()
 
     def _on_shutdown(self, _event: Any) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import grpc
 
+from graphmill_plugins._server.deferred_handler import BlockingHandlers
 from graphmill_plugins._server.event_log import log_event
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def new_server(
 
     Args:
         threads: run the handlers.
-        handlers: those of its methods.
+        handlers: those of its methods, deferred ones (`DeferredHandler`) included.
         options: gRPC's options of a server.
         max_calls: how many calls may be handled at once; further ones fail with RESOURCE_EXHAUSTED.
     """
@@ -45,7 +46,8 @@ def new_server(
             grpcio=grpc.__version__,
             error=str(error),
         )
+        waiting = [BlockingHandlers(one) for one in handlers]
         return grpc.server(
-            threads, handlers=handlers, options=options, maximum_concurrent_rpcs=max_calls
+            threads, handlers=waiting, options=options, maximum_concurrent_rpcs=max_calls
         )
     return CompletionQueueServer(threads, handlers, options, max_calls)

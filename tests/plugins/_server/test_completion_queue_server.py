@@ -15,6 +15,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from graphmill_plugins._server.call_threads import CallThreads
 from graphmill_plugins._server.completion_queue_server import CompletionQueueServer
+from graphmill_plugins._server.deferred_handler import DeferredHandler
 from graphmill_plugins._server.new_server import new_server
 
 if TYPE_CHECKING:
@@ -33,7 +34,10 @@ class Methods(grpc.GenericRpcHandler):
         self.ended = threading.Semaphore(0)
 
     def service(self, details: Any) -> Any:
-        function = getattr(self, details.method.rpartition("/")[2], None)
+        name = details.method.rpartition("/")[2]
+        if name in {"defer", "raise_early"}:
+            return DeferredHandler(getattr(self, name), bytes)
+        function = getattr(self, name, None)
         return function and grpc.unary_unary_rpc_method_handler(function)
 
     def echo(self, request: bytes, _: Any) -> bytes:
@@ -47,6 +51,22 @@ class Methods(grpc.GenericRpcHandler):
         context.set_details("nothing here")
         context.set_trailing_metadata([("key", "value")])
         return b"not sent"
+
+    def defer(self, request: bytes, call: Any) -> None:
+        threading.Thread(target=self._answer, args=(request, call)).start()
+
+    def _answer(self, request: bytes, call: Any) -> None:
+        self.begun.release()
+        assert self.release.wait(TIMEOUT)
+        assert 0 < call.time_remaining() < 2 * TIMEOUT  # gRPC rounds it
+        assert call.peer().startswith("ipv4:127.0.0.1:")
+        if request == b"fail":
+            call.fail(grpc.StatusCode.ABORTED, "given up")
+        else:
+            call.answer(request)
+
+    def raise_early(self, request: bytes, call: Any) -> None:
+        raise KeyError(request, call)
 
     def wait(self, request: bytes, context: Any) -> bytes:
         assert context.add_callback(self.ended.release)
@@ -179,7 +199,9 @@ def test_stopping_waits_for_calls_within_the_grace(served):
     call = served.start("wait", b"done")
     assert served.methods.begun.acquire(timeout=TIMEOUT)
     stopped = served.server.stop(TIMEOUT)
-    assert error_of(served.start("echo")).code() is grpc.StatusCode.UNAVAILABLE
+    error = error_of(served.start("echo"))
+    assert error.code() is grpc.StatusCode.UNAVAILABLE
+    assert error.details() == "the server stops"
     assert not stopped.is_set()
     served.methods.release.set()
     assert call.result() == b"done"
@@ -193,6 +215,39 @@ def test_stopping_cancels_calls_after_the_grace(served):
     assert error_of(call).code() in {grpc.StatusCode.CANCELLED, grpc.StatusCode.UNAVAILABLE}
 
 
+def test_deferred_handlers_hold_no_thread(served):
+    calls = [served.start("defer", b"%d" % i) for i in range(20)]
+    for _ in calls:
+        assert served.methods.begun.acquire(timeout=TIMEOUT)
+    assert served.start("echo", b"now").result() == b"now"
+    assert len(served.threads) == 0  # two poll, and no other was needed
+    served.methods.release.set()
+    assert [call.result() for call in calls] == [b"%d" % i for i in range(20)]
+
+
+def test_a_deferred_handler_fails(served):
+    served.methods.release.set()
+    error = error_of(served.start("defer", b"fail"))
+    assert (error.code(), error.details()) == (grpc.StatusCode.ABORTED, "given up")
+
+
+def test_a_deferred_handler_that_raises_ends_its_call_only(served):
+    error = error_of(served.start("raise_early"))
+    assert error.code() is grpc.StatusCode.UNKNOWN
+    assert served.start("echo", b"next").result() == b"next"
+
+
+def test_deferred_calls_above_the_limit_are_refused():
+    served = Served(max_calls=1)
+    waiting = served.start("defer", b"first")
+    assert served.methods.begun.acquire(timeout=TIMEOUT)
+    assert error_of(served.start("defer")).code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+    served.methods.release.set()
+    assert waiting.result() == b"first"
+    assert served.start("defer", b"second").result() == b"second"
+    served.close()
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_servers_stop_while_clients_call(seed):
     draw = random.Random(seed)
@@ -200,7 +255,9 @@ def test_servers_stop_while_clients_call(seed):
     served.methods.release.set()
     calls = []
     for _ in range(draw.randrange(1, 60)):
-        calls.append(served.start(draw.choice(["echo", "status", "wait", "unknown"]), b"x"))
+        calls.append(
+            served.start(draw.choice(["echo", "status", "wait", "defer", "unknown"]), b"x")
+        )
         if draw.random() < 0.3:
             calls[-1].cancel()
     stopped = served.server.stop(draw.choice([None, 0.01, TIMEOUT]))
@@ -219,13 +276,18 @@ def test_a_port_in_use_is_refused(served):
 def test_without_a_completion_queue_grpcio_serves(monkeypatch, caplog):
     name = "graphmill_plugins._server.completion_queue_server"
     monkeypatch.setitem(sys.modules, name, None)
-    threads = CallThreads()
+    threads, methods = CallThreads(), Methods()
     with caplog.at_level(logging.WARNING, "graphmill.server"):
-        server = new_server(threads, (Methods(),), OPTIONS, 100)
+        server = new_server(threads, (methods,), OPTIONS, 100)
     assert "calls take longer" in caplog.text
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
     with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
         assert channel.unary_unary("/test/echo")(b"here", timeout=TIMEOUT) == b"here"
+        methods.release.set()
+        defer = channel.unary_unary("/test/defer")
+        assert defer(b"later", timeout=TIMEOUT) == b"later"
+        with pytest.raises(grpc.RpcError, match="given up"):
+            defer(b"fail", timeout=TIMEOUT)
     server.stop(None)
     threads.shut_down()

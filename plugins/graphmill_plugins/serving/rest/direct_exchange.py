@@ -6,13 +6,14 @@ For a small request, ASGI's scope, messages and events would double the time spe
 from __future__ import annotations
 
 import asyncio
-import sys
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
+from graphmill_plugins.serving.requests.eager_task import eager_task
+
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine
+    from collections.abc import Awaitable, Callable
 
     from graphmill_plugins.serving.rest.http_request import HttpResponse, RequestHead
 
@@ -64,7 +65,7 @@ class DirectExchange:
     def start(self, respond: Respond, head: RequestHead, body: bytes) -> None:
         """Answer the request, in a task if that has to wait."""
         connection = self._connection
-        task = _eager_task(connection.loop, self._answer(respond, head, body))
+        task = eager_task(connection.loop, self._answer(respond, head, body))
         if not task.done():
             connection.tasks.add(task)
             task.add_done_callback(connection.tasks.discard)
@@ -96,12 +97,3 @@ class DirectExchange:
         if not self.keep_alive:
             connection.transport.close()
         connection.on_response_complete()
-
-
-def _eager_task(
-    loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, None]
-) -> asyncio.Task[None]:
-    """Return a task that has run up to where it waits, if this Python can do that."""
-    if sys.version_info >= (3, 12):
-        return asyncio.Task(coroutine, loop=loop, eager_start=True)
-    return loop.create_task(coroutine)
