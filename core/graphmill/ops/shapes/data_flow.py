@@ -21,8 +21,8 @@ _HANDLES: Final = """
 _SCALARS: Final = """
     AccumulatorNumAccumulated BarrierIncompleteSize BarrierReadySize FIFOQueueV2 MapIncompleteSize
     MapSize OrderedMapIncompleteSize OrderedMapSize PaddingFIFOQueueV2 PriorityQueueV2 QueueIsClosed
-    QueueIsClosedV2 QueueSize QueueSizeV2 RandomShuffleQueueV2
-    ResourceAccumulatorNumAccumulated StageSize
+    QueueIsClosedV2 QueueSize QueueSizeV2 RandomShuffleQueueV2 ResourceAccumulatorNumAccumulated
+    StageSize
 """
 
 
