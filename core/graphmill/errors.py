@@ -360,9 +360,8 @@ def suggest(name: str, candidates: Iterable[str], count: int = 3) -> str:
     scoped = [candidate for candidate in pool if candidate.endswith(f"/{name}")][:count]
     if scoped:
         return "; did you mean " + " or ".join(map(repr, scoped)) + "?"
-    # Names of other lengths cannot be near enough; this is fast for the columns of a wide table.
-    least, most = len(name) * _CUTOFF / (2 - _CUTOFF), len(name) * (2 - _CUTOFF) / _CUTOFF
-    folded = {c.lower(): c for c in reversed(pool) if least <= len(c) <= most}
+    length = len(name)
+    folded = {c.lower(): c for c in reversed(pool) if _may_be_near(length, len(c))}
     lowered = name.lower()
     compared: Iterable[str] = folded
     if len(folded) > _MAX_COMPARED:
@@ -371,6 +370,14 @@ def suggest(name: str, candidates: Iterable[str], count: int = 3) -> str:
     if not near:
         return ""
     return "; did you mean " + " or ".join(repr(folded[match]) for match in near) + "?"
+
+
+def _may_be_near(length: int, other: int) -> bool:
+    """Return whether names of these lengths can be near matches, by difflib's own bound.
+
+    This is fast for the columns of a wide table.
+    """
+    return 2.0 * min(length, other) >= _CUTOFF * (length + other)
 
 
 _CUTOFF = 0.6  # the similarity of near matches
