@@ -236,7 +236,9 @@ def _family_functions(family: str) -> dict[str, ShapeFunction]:
 def _checked(op: ShapeContext, returned: Any) -> tuple[TensorShape, ...]:
     """Return the result of a shape function as a tuple with a shape for each output."""
     if op.num_outputs == 1:
-        return (TensorShape(returned),)
+        is_list = isinstance(returned, tuple | list) and len(returned) == 1
+        is_list = is_list and isinstance(returned[0], TensorShape)  # not a size
+        return (TensorShape(returned[0] if is_list else returned),)
     if not isinstance(returned, tuple | list) or len(returned) != op.num_outputs:
         raise InternalError(
             f"the shape function of an op with {op.num_outputs} outputs returned {returned!r}; "

@@ -39,6 +39,12 @@ def test_parts_keep_the_shape_of_their_elements(graph):
         assert part.shape == (None, 4, 3)
 
 
+def test_only_part_keeps_the_shape_of_its_elements(graph):
+    data = graph.placeholder("float32", [5, 4, 3])
+    (part,) = data_flow.dynamic_partition(data, [0, 0, 0, 0, 0], num_partitions=1)
+    assert part.shape == (None, 4, 3)
+
+
 def test_parts_of_another_shape_are_refused(graph):
     data = graph.placeholder("float32", [5, 4])
     partitions = graph.placeholder("int32", [5, 4, 3])
