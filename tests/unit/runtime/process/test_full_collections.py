@@ -10,7 +10,7 @@ import graphmill
 from graphmill.lowering.partitioning.build_executors import PartitionMaker
 from graphmill.ops import array
 from graphmill.runtime.process.full_collections import NoFullCollections
-from graphmill.session import direct_session
+from graphmill.session import executors_builder
 
 
 def test_thresholds_are_restored_when_the_last_block_ends() -> None:
@@ -46,7 +46,7 @@ def test_disabled_garbage_collector_stays_disabled() -> None:
 @pytest.mark.parametrize("is_large", [False, True])
 def test_session_lowers_large_graphs_without_full_collections(is_large, monkeypatch) -> None:
     seen: list[tuple[int, int, int]] = []
-    monkeypatch.setattr(direct_session, "_MIN_LARGE_GRAPH_NODES", 2 if is_large else 100)
+    monkeypatch.setattr(executors_builder, "_MIN_LARGE_GRAPH_NODES", 2 if is_large else 100)
     lower = PartitionMaker.for_client_graph
 
     def note(*args, **options):
