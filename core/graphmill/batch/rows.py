@@ -6,7 +6,6 @@ import csv
 import io
 import itertools
 import re
-import zipfile
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -27,6 +26,7 @@ from graphmill.batch.contents import (
 )
 from graphmill.batch.row import Row
 from graphmill.errors import DataLossError, InvalidArgumentError, OpError
+from graphmill.files.damaged_zip import DAMAGED_ZIP
 from graphmill.files.stream import open_stream
 
 if TYPE_CHECKING:
@@ -41,6 +41,9 @@ if TYPE_CHECKING:
     """Line, content, and bytes read, of each row of a file."""
 
 _UNDECODABLE: Final = re.compile("[\udc80-\udcff]")  # bytes that are not UTF-8
+
+_DAMAGED_ARCHIVE: Final[tuple[type[Exception], ...]] = (*DAMAGED_ZIP, AttributeError)
+"""What reading a damaged `.npz` file raises."""
 
 
 class RowReader:
@@ -178,7 +181,7 @@ class RowReader:
         try:
             with np.load(io.BytesIO(files.read_bytes(source.path)), allow_pickle=False) as archive:
                 arrays = {name: archive[name] for name in archive.files}
-        except (ValueError, EOFError, zipfile.BadZipFile, AttributeError) as error:
+        except _DAMAGED_ARCHIVE as error:
             fault = InvalidArgumentError(f"{source.label} is not a .npz file: {error}")
             yield None, fault, source.size
             return

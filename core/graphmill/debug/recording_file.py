@@ -10,7 +10,6 @@ import contextlib
 import io
 import json
 import zipfile
-import zlib
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -31,6 +30,7 @@ from graphmill.debug.statistics import Statistics
 from graphmill.debug.values import DEAD_VALUE, RecordedValue, content_of, digest_of
 from graphmill.dtypes import as_dtype
 from graphmill.errors import DataLossError, FailedPreconditionError, InvalidArgumentError
+from graphmill.files.damaged_zip import DAMAGED_ZIP
 from graphmill.memory_budget import request_memory
 
 if TYPE_CHECKING:
@@ -47,9 +47,9 @@ _COLUMNS: Final = ("run", "node", "dead")
 _RAGGED: Final = ("numbers", "outputs", "sources")
 _LEVELS: Final = {ENTER: 1, CONSTANT_ENTER: 1, EXIT: -1}  # how a role changes the depth of frames
 # Errors of reading a damaged archive, such as an unknown compression, and what its JSON may cause.
-_DAMAGE: Final = (
-    *(KeyError, IndexError, TypeError, ValueError, OverflowError, EOFError, zlib.error),
-    *(NotImplementedError, RuntimeError, RecursionError),
+_DAMAGE: Final[tuple[type[Exception], ...]] = (
+    *DAMAGED_ZIP,
+    *(KeyError, IndexError, TypeError, OverflowError, RecursionError),
 )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ from graphmill import files as storage
 from graphmill.cli.input import image_files
 from graphmill.cli.input.input_args import TRY_EACH
 from graphmill.errors import InvalidArgumentError, NotFoundError, suggest
+from graphmill.files.damaged_zip import DAMAGED_ZIP
 
 if TYPE_CHECKING:
     from graphmill.cli.input.input_args import Source
@@ -105,7 +105,7 @@ def _load_archive(source: Source, data: bytes) -> Any:
             if not hasattr(archive, "files"):
                 raise InvalidArgumentError(f"{source} is not a .npz file: it holds one array only")
             return archive[_choose(source, archive.files)]
-    except (ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
+    except DAMAGED_ZIP as error:
         raise InvalidArgumentError(f"{source} is not a .npz file: {error}") from error
 
 

@@ -1,0 +1,24 @@
+"""`DAMAGED_ZIP`: what Python raises for a damaged zip archive that is in memory."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from typing import Final
+
+try:
+    from lzma import LZMAError
+except ImportError:  # a Python that was built without it refuses such members
+    LZMAError = NotImplementedError  # type: ignore[assignment, misc]
+
+# Members may be compressed in any way that zipfile knows; bz2 raises OSError.
+DAMAGED_ZIP: Final[tuple[type[Exception], ...]] = (
+    zipfile.BadZipFile,
+    zlib.error,
+    LZMAError,
+    EOFError,
+    OSError,
+    ValueError,
+    NotImplementedError,
+    RuntimeError,
+)
