@@ -111,12 +111,17 @@ class CompletionQueueCall:
         return str(self._call.peer().decode())
 
     def answer(self, response: bytes) -> None:
-        """Send the response of a deferred handler, from any thread."""
-        self._answer(response)
+        """Send the only response with the status, or the status alone if it is an error."""
+        if self._code == _OK:
+            self._start_last(cygrpc.SendMessageOperation(response, _NO_FLAGS))
+        else:
+            self._start_last()
 
     def fail(self, code: grpc.StatusCode, details: str) -> None:
-        """Send the error of a deferred handler, from any thread."""
-        self._end(code, details)
+        """End the call with an error, from any thread."""
+        self.set_code(code)
+        self.set_details(details)
+        self._start_last()
 
     def add_callback(self, callback: Callable[[], None]) -> bool:
         """Call `callback` when the call ends; return False if it has ended."""
@@ -192,27 +197,14 @@ class CompletionQueueCall:
                 handler.unary_stream(argument, self, self._send)
             else:
                 response = handler.unary_unary(argument, self)
-                self._answer(_apply(handler.response_serializer, response))
+                self.answer(_apply(handler.response_serializer, response))
         except Exception as error:  # noqa: BLE001 - whatever it is, a client waits for a status
             self._end_failed(error)
         self._note_handled()
 
     def _end_failed(self, error: Exception) -> None:
         _log.error("a handler failed", exc_info=error)
-        self._end(grpc.StatusCode.UNKNOWN, f"the handler failed: {type(error).__name__}")
-
-    def _answer(self, response: bytes) -> None:
-        """Send the only response with the status, or the status alone if it is an error."""
-        if self._code == _OK:
-            self._start_last(cygrpc.SendMessageOperation(response, _NO_FLAGS))
-        else:
-            self._start_last()
-
-    def _end(self, code: grpc.StatusCode, details: str) -> None:
-        """End the call with an error."""
-        self.set_code(code)
-        self.set_details(details)
-        self._start_last()
+        self.fail(grpc.StatusCode.UNKNOWN, f"the handler failed: {type(error).__name__}")
 
     def _start_last(self, *operations: cygrpc.Operation) -> None:
         """Send the status after other operations, unless the call is over."""
