@@ -56,9 +56,8 @@ def resampled(
     target = _distribution(target_dist, "target_dist")
     original = source.map(lambda *element: (class_func(*element), _element(element)))
     if initial_dist is None:
+        share = None  # it changes with the estimate
         initial = _estimated(source.map(class_func), len(target))
-        rates = initial.map(lambda estimate: _acceptance(estimate, target))
-        shares = rates.map(lambda _, share: share)
     else:
         known = _distribution(initial_dist, "initial_dist")
         if known.shape != target.shape:
@@ -71,10 +70,10 @@ def resampled(
         if share == 1:
             return original
         initial = Dataset.from_tensors(known).repeat()
-        rates = initial.map(lambda estimate: _acceptance(estimate, target))
-        shares = rates.map(lambda _, share: share)
-        if share == 0:
-            return _rejecting(source, class_func, rates, initial, seed)
+    rates = initial.map(lambda estimate: _acceptance(estimate, target))
+    shares = rates.map(lambda _, share: share)
+    if share == 0:
+        return _rejecting(source, class_func, rates, initial, seed)
     return Dataset.sample_from_datasets(
         [original, _rejecting(source, class_func, rates, initial, seed)],
         shares.map(lambda share: stack([share, 1.0 - share])),
