@@ -1,9 +1,9 @@
 """`CompletionQueueServer`: serve gRPC calls where they arrive, without passing them on.
 
 `grpc.server` has one thread that polls gRPC's completion queue. It passes each call to a thread of
-a pool, which waits until the polling thread has received the request. Under Python's global lock
-these two hand-overs cost more than a small step. Here the thread that receives a request runs its
-handler, while another thread polls.
+a pool, which waits until the polling thread has received the request. With the GIL these two
+switches between threads cost more than a small step. Here the thread that receives a request runs
+its handler, while another thread polls.
 
 gRPC's core is reached through `grpc._cython.cygrpc`, as by grpcio itself. That module is not
 public. If a version of grpcio lacks what is used here, importing this module fails, and servers use
@@ -193,7 +193,9 @@ class CompletionQueueServer:
             code, text = grpc.StatusCode.UNIMPLEMENTED, "the server has no such method"
             refuse(event.call, code, text, self._on_ended)
         elif is_stopping:
-            refuse(event.call, grpc.StatusCode.UNAVAILABLE, "the server stops", self._on_ended)
+            refuse(
+                event.call, grpc.StatusCode.UNAVAILABLE, "the server is stopping", self._on_ended
+            )
         elif is_full:
             text = f"{self._max_calls} calls run or wait on this server, which is its limit"
             refuse(event.call, grpc.StatusCode.RESOURCE_EXHAUSTED, text, self._on_ended)

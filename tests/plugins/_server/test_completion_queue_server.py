@@ -201,7 +201,7 @@ def test_stopping_waits_for_calls_within_the_grace(served):
     stopped = served.server.stop(TIMEOUT)
     error = error_of(served.start("echo"))
     assert error.code() is grpc.StatusCode.UNAVAILABLE
-    assert error.details() == "the server stops"
+    assert error.details() == "the server is stopping"
     assert not stopped.is_set()
     served.methods.release.set()
     assert call.result() == b"done"
