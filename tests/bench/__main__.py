@@ -21,7 +21,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from benchmark.case_folder import case_folders
-from benchmark.report import as_json, describe_machine, distribution, markdown, versions
+from benchmark.report import as_json, by_family, describe_machine, distribution, markdown, versions
 from benchmark.rounds import PHASES, Plan, launch, run_case
 from benchmark.steady import CLOCKS
 from benchmark.summary import OURS, THEIRS, summarize
@@ -58,6 +58,7 @@ def main() -> int:
     print(f"{about['machine']}; {'; '.join(about['versions'])}; {plan.rounds} rounds\n")
     print(markdown(rows))
     print(distribution(rows))
+    print(by_family(rows, {folder.name: family_of(folder) for folder in folders}))
     if options.json:
         options.json.write_text(json.dumps(as_json(rows, measured, about), indent=1) + "\n")
     return int(any(row.problem for row in rows))
@@ -119,6 +120,10 @@ def chosen_folders(options: argparse.Namespace, own: Path) -> list[Path]:
         roots.insert(0, own)
     only = options.only.split(",") if options.only else None
     return [folder for folder in case_folders(roots) if only is None or folder.name in only]
+
+
+def family_of(folder: Path) -> str:
+    return str(json.loads((folder / "case.json").read_text("utf-8")).get("family", ""))
 
 
 if __name__ == "__main__":

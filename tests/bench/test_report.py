@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmark.report import as_json, describe_machine, markdown, versions
+from benchmark.report import as_json, by_family, describe_machine, markdown, versions
 from benchmark.rounds import Measured, Plan, in_turn, launch, parse, run_case, worker_environment
 from benchmark.summary import OURS, THEIRS, means, summarize
 from benchmark.worker import RESULT
@@ -80,6 +80,23 @@ def test_the_table_ends_with_geometric_means() -> None:
     assert len(lines) == 5
     assert lines[-1].startswith("| geometric mean |")
     assert len({line.count("|") for line in lines}) == 1
+
+
+def test_each_family_has_its_distribution() -> None:
+    slower = summarize(Measured("d", {OURS: result(4.0), THEIRS: result(1.0)}))
+    alone = summarize(Measured("e", {OURS: result(1.0)}))
+    no_family = summarize(Measured("f", {OURS: result(1.0), THEIRS: result(9.0)}))
+    rows = [summarize(measured()), slower, alone, no_family]
+    lines = by_family(rows, {"c": "strings", "d": "signal", "e": "signal"}).splitlines()
+    assert lines[2:] == [
+        "| signal | 1 | 0.25 | 1 | 1 | 1 | 1 |",
+        "| strings | 1 | 3.00 | 0 | 0 | 0 | 0 |",
+        "| all of these | 2 | 0.87 | 1 | 1 | 1 | 1 |",
+    ]
+
+
+def test_one_family_has_no_table_of_families() -> None:
+    assert by_family([summarize(measured())], {"c": "strings"}) == ""
 
 
 def test_everything_goes_into_the_json() -> None:

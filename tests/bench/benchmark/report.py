@@ -9,6 +9,7 @@ import platform
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from benchmark.statistics import geometric_mean
 from benchmark.summary import OURS, THEIRS, means
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ _TIMES = (
     ("step", "median_s"),
     ("p95", "p95_s"),
 )
+_LIMITS = (1.0, 0.95, 0.9, 0.7)
 _CPU_FEATURES = ("avx2", "avx512f", "avx512_bf16", "amx_tile", "asimd", "sve")
 
 
@@ -45,11 +47,32 @@ def distribution(rows: list[Row]) -> str:
         return ""
     shares = [
         f"{sum(ratio < limit for ratio in ratios.values()) / len(ratios):.1%} below {limit}"
-        for limit in (1.0, 0.95, 0.9, 0.7)
+        for limit in _LIMITS
     ]
     lowest = sorted(ratios, key=lambda name: ratios[name])[:10]
     names = ", ".join(f"{name} {ratios[name]:.2f}" for name in lowest)
     return f"\nStep, {len(ratios)} graphs: {', '.join(shares)}; lowest: {names}\n"
+
+
+def by_family(rows: list[Row], families: dict[str, str]) -> str:
+    """Return a table with the distribution of the steps' ratios in each family of cases.
+
+    `families` gives a case's family; cases without one are left out.
+    """
+    measured = [row for row in rows if "median_s" in row.ratios and families.get(row.case)]
+    names = sorted({families[row.case] for row in measured})
+    if len(names) < 2:
+        return ""
+    head = ["family", "measured", "geometric mean", *(f"below {limit}" for limit in _LIMITS)]
+    lines = [_line(head), _line(["---", *["---:"] * (len(head) - 1)])]
+    lines += [_family(n, [r for r in measured if families[r.case] == n]) for n in names]
+    return "\n".join([*lines, _family("all of these", measured)])
+
+
+def _family(name: str, rows: list[Row]) -> str:
+    ratios = [row.ratios["median_s"] for row in rows]
+    below = [str(sum(ratio < limit for ratio in ratios)) for limit in _LIMITS]
+    return _line([name, str(len(ratios)), f"{geometric_mean(ratios):.2f}", *below])
 
 
 def as_json(rows: list[Row], measured: list[Measured], about: dict[str, Any]) -> dict[str, Any]:

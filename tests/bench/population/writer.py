@@ -35,7 +35,7 @@ def write(case: Case, root: Path) -> Path:
     expected = _results(graph, built, steps)
     spec = {
         "name": case.name,
-        "description": case.family,
+        "family": case.family,
         "kind": "graph",
         "feeds": [_feed(name, value) for name, value in built.feeds.items()],
         "fetches": [tensor.name for tensor in built.fetches],
