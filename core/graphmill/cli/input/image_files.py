@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
 import io
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from graphmill.distribution import install_command
-from graphmill.errors import InvalidArgumentError, ResourceExhaustedError, UnimplementedError
+from graphmill.errors import InvalidArgumentError, UnimplementedError
+from graphmill.memory_budget import request_memory
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -16,6 +18,15 @@ if TYPE_CHECKING:
 SUFFIXES = (".png", ".jpg", ".jpeg")
 """Suffixes of the image files that can be read."""
 
+_CLASSES: Final = (
+    (b"\x89PNG\r\n\x1a\n", "PngImagePlugin", "PngImageFile"),
+    (b"\xff\xd8\xff", "JpegImagePlugin", "JpegImageFile"),
+)
+"""How the files of a format begin; pillow's module and class for them."""
+_ANY_FILE: Final = 1 << 22
+"""Up to so many pixels, files of any length are accepted."""
+_MAX_PIXELS_PER_BYTE: Final = {"PNG": 1032 * 8, "JPEG": 1024}
+"""The maximum number of pixels for each byte of a file, from the format's compression ratio."""
 _MODES = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}
 _PLAIN_MODES = ("L", "LA", "RGB", "RGBA", "I;16")
 
@@ -33,20 +44,15 @@ def read_image(
 
     Raises:
         UnimplementedError: pillow is not installed.
-        InvalidArgumentError: `data` is not an image.
-        ResourceExhaustedError: the image has more pixels than pillow considers safe to decode.
+        InvalidArgumentError: `data` is not an image, or names more pixels than it can hold.
+        ResourceExhaustedError: the pixels are more than the memory budget.
     """
-    pil = _pillow(name)
+    pil = pillow(name)
     try:
-        with pil.open(io.BytesIO(data), formats=("PNG", "JPEG")) as image:
+        with _opened(data, name) as image:
+            _check_size(image, len(data), name)
             image.load()
-            picture = _with_channels(image, channels)
-    except pil.DecompressionBombError as error:
-        raise ResourceExhaustedError(f"{name} has too many pixels: {error}") from error
-    except pil.UnidentifiedImageError as error:
-        raise InvalidArgumentError(
-            f"{name} is not an image that can be read: it is neither a PNG nor a JPEG file"
-        ) from error
+            picture = with_channels(image, channels)
     except (OSError, SyntaxError, ValueError) as error:
         raise InvalidArgumentError(f"{name} is not an image that can be read: {error}") from error
     if size is not None and picture.size != (size[1], size[0]):
@@ -56,7 +62,38 @@ def read_image(
     return pixels.reshape(picture.height, picture.width, -1)
 
 
-def _pillow(name: str) -> ModuleType:
+def _opened(data: bytes, name: str) -> Any:
+    """Open an image by the class of its format; pillow's `open` would warn of many pixels."""
+    for signature, module, class_name in _CLASSES:
+        if data.startswith(signature):
+            image_class = getattr(importlib.import_module(f"PIL.{module}"), class_name)
+            return image_class(io.BytesIO(data))
+    raise InvalidArgumentError(
+        f"{name} is not an image that can be read: it is neither a PNG nor a JPEG file"
+    )
+
+
+def _check_size(image: Any, length: int, name: str) -> None:
+    """Raise if an image of `length` bytes names more pixels than it holds or memory allows."""
+    width, height = image.size
+    ratio = _MAX_PIXELS_PER_BYTE[image.format]
+    if width * height > max(_ANY_FILE, ratio * length):
+        raise InvalidArgumentError(
+            f"{name} is damaged: a {image.format} file of {length} bytes cannot hold {width} x "
+            f"{height} pixels"
+        )
+    request_memory(width * height * len(image.getbands()), f"{name} has {width} x {height} pixels")
+
+
+def pillow(name: str) -> ModuleType:
+    """Import pillow's images.
+
+    Args:
+        name: how a message refers to what is read.
+
+    Raises:
+        UnimplementedError: pillow is not installed.
+    """
     try:
         from PIL import Image
     except ImportError as missing:
@@ -66,7 +103,14 @@ def _pillow(name: str) -> ModuleType:
     return Image
 
 
-def _with_channels(image: Any, channels: int | None) -> Any:
+def with_channels(image: Any, channels: int | None) -> Any:
+    """Return an image of pillow's with other channels.
+
+    Args:
+        image: the image.
+        channels: 1 grey, 2 grey and alpha, 3 RGB, 4 RGB and alpha; None for those of the image, and
+            RGB for a palette.
+    """
     mode = _MODES.get(channels or 0)
     if mode is None:
         mode = image.mode if image.mode in _PLAIN_MODES else "RGB"

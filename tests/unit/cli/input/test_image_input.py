@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import struct
 import sys
+import warnings
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +13,13 @@ import numpy as np
 import pytest
 
 from graphmill import dtypes, errors
+from graphmill.cli.input import image_files
 from graphmill.cli.input.image_input import ImageOptions
 from graphmill.cli.input.input_args import Source
 from graphmill.cli.input.input_spec import InputSpec
 from graphmill.cli.input.input_values import load
 from graphmill.distribution import install_command
+from graphmill.memory_budget import with_memory_limit
 
 Image = pytest.importorskip("PIL.Image")
 
@@ -153,3 +158,34 @@ def test_missing_pillow_error_names_the_package(
     with pytest.raises(errors.UnimplementedError, match="pillow") as caught:
         load(grey, GREY)
     assert install_command("image") in caught.value.__notes__[0]
+
+
+def test_images_of_many_pixels_are_read_without_a_warning(
+    grey: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 40)  # of 64
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert load(grey, GREY).shape == (1, 8, 8, 1)
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 20)
+    assert load(grey, GREY).shape == (1, 8, 8, 1)
+
+
+def test_a_file_that_names_more_pixels_than_it_holds_is_refused(grey: Source) -> None:
+    file = Path(grey.text)
+    data = bytearray(file.read_bytes())
+    data[16:24] = struct.pack(">II", 1 << 20, 1 << 20)
+    data[29:33] = struct.pack(">I", zlib.crc32(data[12:29]))
+    file.write_bytes(data)
+    with pytest.raises(errors.InvalidArgumentError, match="cannot hold 1048576 x 1048576 pixels"):
+        load(grey, GREY)
+
+
+def test_pixels_beyond_the_memory_budget_are_refused(
+    grey: Source,
+) -> None:
+    data = Path(grey.text).read_bytes()
+    read = with_memory_limit(50, image_files.read_image)
+    with pytest.raises(errors.ResourceExhaustedError, match="8 x 8 pixels"):
+        read(data, "grey.png")
+    assert image_files.read_image(data, "grey.png").shape == (8, 8, 1)
