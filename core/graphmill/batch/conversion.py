@@ -9,7 +9,7 @@ import numpy as np
 
 from graphmill.batch.contents import ImageBytes
 from graphmill.batch.row import Failure
-from graphmill.cli.input.image_input import image_array
+from graphmill.cli.input.image_input import image_arrays
 from graphmill.cli.input.input_args import Source
 from graphmill.cli.input.input_values import fit
 from graphmill.errors import InvalidArgumentError, OpError
@@ -52,6 +52,13 @@ class Batch:
         return self.rows[0].index, self.rows[-1].index + 1
 
 
+@dataclass(frozen=True, slots=True)
+class _Decoded:
+    """An image as an array for its input."""
+
+    pixels: Array
+
+
 class RowConverter:
     """Convert rows to arrays.
 
@@ -82,9 +89,11 @@ class RowConverter:
         converted: list[Row] = []
         failures: list[Failure] = []
         values_of_rows: list[dict[str, Array]] = []
-        for row in rows:
+        contents = [self._content(row) for row in rows]
+        self._decode_images(rows, contents)
+        for row, content in zip(rows, contents, strict=True):
             try:
-                values = self._values(row)
+                values = self._values(row, content)
                 _check_shapes(values, values_of_rows, row)
             except OpError as error:
                 failures.append(Failure(row, error))
@@ -106,19 +115,43 @@ class RowConverter:
             )
         return replace(spec, shape=spec.shape[1:])
 
-    def _values(self, row: Row) -> dict[str, Array]:
-        if isinstance(row.content, OpError):
-            raise row.content
-        location = row.location
-        values = row.content.values(self.row_specs, location)
-        return {name: self._array(name, values[name], location) for name in self._specs}
+    def _content(self, row: Row) -> dict[str, Any] | OpError:
+        """Return what a row holds for each input, before it is converted; or its error."""
+        try:
+            if isinstance(row.content, OpError):
+                return row.content
+            return row.content.values(self.row_specs, row.location)
+        except OpError as error:
+            return error
 
-    def _array(self, name: str, value: Any, location: str) -> Array:
-        source = Source(name, "file", location)
-        if isinstance(value, ImageBytes):
-            array = image_array(source, value.data, self._specs[name], self._images)
-            return array[0] if self.has_batch else array
-        return fit(value, source, self.row_specs[name])
+    def _decode_images(
+        self, rows: Sequence[Row], contents: Sequence[dict[str, Any] | OpError]
+    ) -> None:
+        """Replace the image files in contents by arrays, or by the errors of those files."""
+        for name, spec in self._specs.items():
+            files = [
+                (content, Source(name, "file", row.location), content[name].data)
+                for row, content in zip(rows, contents, strict=True)
+                if isinstance(content, dict) and isinstance(content.get(name), ImageBytes)
+            ]
+            if not files:
+                continue
+            images = [(source, data) for _, source, data in files]
+            decoded = image_arrays(images, spec, self._images)
+            for (content, _, _), array in zip(files, decoded, strict=True):
+                content[name] = array if isinstance(array, OpError) else _Decoded(array)
+
+    def _values(self, row: Row, content: dict[str, Any] | OpError) -> dict[str, Array]:
+        if isinstance(content, OpError):
+            raise content
+        return {name: self._array(name, content[name], row) for name in self._specs}
+
+    def _array(self, name: str, value: Any, row: Row) -> Array:
+        if isinstance(value, OpError):
+            raise value
+        if isinstance(value, _Decoded):
+            return value.pixels[0] if self.has_batch else value.pixels
+        return fit(value, Source(name, "file", row.location), self.row_specs[name])
 
     def _stack(self, arrays: list[Array]) -> Array:
         return np.stack(arrays) if self.has_batch else arrays[0]

@@ -9,10 +9,11 @@ import numpy as np
 
 from graphmill.cli.input.image_files import read_image
 from graphmill.cli.input.input_spec import show_shape
-from graphmill.errors import InvalidArgumentError
+from graphmill.cli.input.small_pngs import decode_together
+from graphmill.errors import InvalidArgumentError, OpError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from graphmill.cli.input.input_args import Source
     from graphmill.cli.input.input_spec import InputSpec
@@ -76,12 +77,54 @@ def image_array(
     image = read_image(data, source.text, channels=channels if channels > 0 else None, size=size)
     if height not in (-1, image.shape[0]) or width not in (-1, image.shape[1]):
         raise _wrong_size(image, (height, width), source, spec)
-    array = _scaled(image, source, spec, options)
+    return _placed(_scaled(image, source, spec, options), source, spec)
+
+
+def image_arrays(
+    images: Sequence[tuple[Source, bytes]], spec: InputSpec, options: ImageOptions
+) -> list[Array | OpError]:
+    """Return for each image what `image_array` returns, or the error that it raises.
+
+    Small PNG files of one size are decoded together.
+    """
+    height, width, channels = _layout(spec)
+    found: list[Array | OpError | None] = [None] * len(images)
+    contents = [data for _, data in images]
+    for indices, pixels in decode_together(contents, channels if channels > 0 else None):
+        if height not in (-1, pixels.shape[1]) or width not in (-1, pixels.shape[2]):
+            continue
+        try:
+            arrays = _scaled(pixels, images[indices[0]][0], spec, options)
+            for index, array in zip(indices, arrays, strict=True):
+                found[index] = _placed(array, images[index][0], spec)
+        except OpError:
+            continue  # `image_array` raises it for each
+    return [
+        _array_or_error(source, data, spec, options) if array is None else array
+        for array, (source, data) in zip(found, images, strict=True)
+    ]
+
+
+def _array_or_error(
+    source: Source, data: bytes, spec: InputSpec, options: ImageOptions
+) -> Array | OpError:
+    try:
+        return image_array(source, data, spec, options)
+    except OpError as error:
+        return error
+
+
+def _placed(array: Array, source: Source, spec: InputSpec) -> Array:
+    """Return an image in the rank of the input.
+
+    Raises:
+        InvalidArgumentError: the input takes another.
+    """
     for candidate in (array[np.newaxis], array, array[np.newaxis, :, :, 0], array[:, :, 0]):
         if spec.takes(candidate.shape):
             return candidate
     raise InvalidArgumentError(
-        f"{source} is an image of shape {show_shape(image.shape)} (height, width, channels), "
+        f"{source} is an image of shape {show_shape(array.shape)} (height, width, channels), "
         f"which {spec} does not accept"
     )
 

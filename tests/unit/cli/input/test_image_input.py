@@ -14,7 +14,7 @@ import pytest
 
 from graphmill import dtypes, errors
 from graphmill.cli.input import image_files
-from graphmill.cli.input.image_input import ImageOptions
+from graphmill.cli.input.image_input import ImageOptions, image_array, image_arrays
 from graphmill.cli.input.input_args import Source
 from graphmill.cli.input.input_spec import InputSpec
 from graphmill.cli.input.input_values import load
@@ -189,3 +189,42 @@ def test_pixels_beyond_the_memory_budget_are_refused(
     with pytest.raises(errors.ResourceExhaustedError, match="8 x 8 pixels"):
         read(data, "grey.png")
     assert image_files.read_image(data, "grey.png").shape == (8, 8, 1)
+
+
+def test_images_together_are_what_each_is_alone(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    images = []
+    for number, shape in enumerate([(8, 8), (8, 8, 3), (8, 8), (9, 8), (8, 8, 4)]):
+        path = tmp_path / f"{number}.png"
+        Image.fromarray(rng.integers(0, 256, shape, np.uint8)).save(path)
+        images.append((Source("image", "file", str(path)), path.read_bytes()))
+    images.append((Source("image", "file", "damaged.png"), images[0][1][:50]))
+    options = ImageOptions(pixels="-1..1")
+    found = image_arrays(images, GREY, options)
+    assert [isinstance(array, errors.OpError) for array in found] == [
+        False, False, False, True, False, True,
+    ]  # fmt: skip
+    for (source, data), array in zip(images, found, strict=True):
+        if isinstance(array, errors.OpError):
+            with pytest.raises(type(array), match=Path(source.text).name):
+                image_array(source, data, GREY, options)
+        else:
+            np.testing.assert_array_equal(array, image_array(source, data, GREY, options))
+
+
+def test_small_pngs_that_need_no_resizing_are_decoded_in_one_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = [tmp_path / f"{number}.png" for number in range(5)]
+    for path in paths:
+        Image.fromarray(np.full((8, 8), 7, np.uint8)).save(path)
+    images = [(Source("image", "file", str(path)), path.read_bytes()) for path in paths]
+
+    def never(*_: Any, **__: Any) -> None:
+        raise AssertionError("an image was read alone")
+
+    monkeypatch.setattr("graphmill.cli.input.image_input.read_image", never)
+    arrays = image_arrays(images, GREY, ImageOptions(resize=True))
+    assert [not isinstance(array, errors.OpError) and array.shape for array in arrays] == [
+        (1, 8, 8, 1)
+    ] * 5
