@@ -1,0 +1,1 @@
+"""The benchmark of batch runs over images (`python tests/bench/batches`)."""
