@@ -103,27 +103,33 @@ def export(
             inputs=inputs,
             host=host,
             config=config,
-            **_taken(exporter, given),
+            **_accepted_options(exporter, given),
         )
         save = getattr(converted, "save", None)
         if save is None:
-            raise UnimplementedError(f"the result of the exporter {target!r} cannot be saved")
-        rest = {name: given[name] for name in given if name not in _taken(exporter, given)}
-        _check_all_taken(target, rest, _taken(save, rest))
+            raise UnimplementedError(
+                f"the exporter {target!r} returns a {type(converted).__name__}, which has no "
+                "method save; use graphmill.export.convert_model, which returns it"
+            )
+        accepted = _accepted_options(exporter, given)
+        rest = {name: value for name, value in given.items() if name not in accepted}
+        _check_accepted(target, rest, _accepted_options(save, rest))
         paths = save(out, **rest)
     emit({"model": model, "target": target, "files": paths}, paths, as_json=settings.as_json)
 
 
-def _taken(function: Any, options: dict[str, Any]) -> dict[str, Any]:
+def _accepted_options(function: Any, options: dict[str, Any]) -> dict[str, Any]:
     """Return the options that a function has parameters for."""
     parameters = inspect.signature(function).parameters
     return {name: value for name, value in options.items() if name in parameters}
 
 
-def _check_all_taken(target: str, options: dict[str, Any], taken: dict[str, Any]) -> None:
-    for name in options.keys() - taken.keys():
+def _check_accepted(target: str, options: dict[str, Any], accepted: dict[str, Any]) -> None:
+    for name in options.keys() - accepted.keys():
         spelling = {"shapes": "shape", "platforms": "platform"}.get(name, name.replace("_", "-"))
-        raise InvalidArgumentError(f"the exporter {target!r} has no option --{spelling}")
+        raise InvalidArgumentError(
+            f"the exporter {target!r} has no option --{spelling}; leave it out"
+        )
 
 
 def _shape(text: str) -> tuple[str, tuple[int, ...]]:

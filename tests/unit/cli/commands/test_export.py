@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+import graphmill
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
@@ -91,3 +93,23 @@ def test_saved_model_is_written(graphmill_cli: Cli, digits: Path, tmp_path: Path
     )  # fmt: skip
     assert (refused.code, "has no option --platform" in refused.err) == (3, True)
     assert not (tmp_path / "model2").exists()
+
+
+class CountNodes:
+    """An exporter whose result is a number."""
+
+    @graphmill.hookimpl
+    def graphmill_register_exporters(self, exporters: Any) -> None:
+        """Register it."""
+        exporters.add("count", lambda graph: len(graph.body.graph.nodes))
+
+
+def test_a_result_without_a_save_method_is_refused_with_advice(
+    graphmill_cli: Cli, make_host: Callable[..., Any], digits: Path, tmp_path: Path
+) -> None:
+    arguments = ("--to", "count", "--out", str(tmp_path / "out"))
+    outcome = graphmill_cli(
+        "export", str(digits / "digits_frozen.pb"), *arguments, host=make_host(CountNodes())
+    )
+    assert outcome.code == 5
+    assert "returns a int, which has no method save; use graphmill.export" in outcome.err
