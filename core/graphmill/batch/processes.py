@@ -1,4 +1,4 @@
-"""Run the shares of a batch run in several processes.
+"""Run the shards of a batch run in several processes.
 
 A worker is `python -m graphmill.batch.worker`. It reads its task, a JSON object, from standard
 input, and writes a JSON object in a line of standard output for each step. Results are files of

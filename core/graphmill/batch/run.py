@@ -14,10 +14,10 @@ from graphmill.batch.output.formats import check_format, write_results
 from graphmill.batch.processes import run_in_processes
 from graphmill.batch.progress import Progress, Stopwatch
 from graphmill.batch.settings import BatchSettings, load, prepare
-from graphmill.batch.share import Share, run_share
+from graphmill.batch.shard import Shard, run_shard
 from graphmill.batch.sources import STDIN, copy_stdin, find_sources
 from graphmill.batch.store import STDIN_COPY, ResultStore
-from graphmill.cli.model.input_threads import queue_runners_running
+from graphmill.cli.model.queue_runners import queue_runners_running
 from graphmill.cli.output.notes import each_once
 from graphmill.deprecations import renamed_argument
 from graphmill.errors import (
@@ -140,7 +140,7 @@ def run(
     try:
         store.write_constants(constants)
         resumed_rows = sum(stop - start for start, stop in store.done())
-        follower = _Follower(jobs, sources, resumed_rows, clock, progress, on_note)
+        follower = _ProgressTracker(jobs, sources, resumed_rows, clock, progress, on_note)
         if jobs > 1:
             run_in_processes(jobs, settings, sources, target, follower.message)
         else:
@@ -194,8 +194,8 @@ def predict(
             yield from _predictions(result)
 
 
-class _Follower:
-    """Add up the results that the steps of all processes report.
+class _ProgressTracker:
+    """Sum the results that the steps of all processes report, and call the caller's `progress`.
 
     Attributes:
         note: passes each note on once.
@@ -254,14 +254,14 @@ def _run_here(
     sources: Sequence[SourceFile],
     store: ResultStore,
     constants: Mapping[str, Any],
-    follower: _Follower,
+    follower: _ProgressTracker,
     host: Host | None,
 ) -> None:
     model = load(settings, _host(host))
     with model.session, queue_runners_running(model, is_on=settings.queue_runners):
         prepared = prepare(settings, model, constants, follower.note)
-        share = Share(0, 1, settings.batch_size, store.done())
-        run_share(prepared, sources, share, store, follower.result)
+        shard = Shard(0, 1, settings.batch_size, store.done())
+        run_shard(prepared, sources, shard, store, follower.result)
 
 
 def _log_note(text: str) -> None:

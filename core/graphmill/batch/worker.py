@@ -1,4 +1,4 @@
-"""A process that runs its share of a batch run; see `processes`."""
+"""A process that runs its shard of a batch run; see `processes`."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from graphmill.batch.settings import BatchSettings, load, prepare, threads_of_a_job
-from graphmill.batch.share import Share, run_share
+from graphmill.batch.shard import Shard, run_shard
 from graphmill.batch.sources import SourceFile
 from graphmill.batch.store import ResultStore
-from graphmill.cli.model.input_threads import queue_runners_running
+from graphmill.cli.model.queue_runners import queue_runners_running
 from graphmill.errors import OpError
 
 if TYPE_CHECKING:
@@ -26,26 +26,26 @@ def main() -> int:
     sources = [SourceFile(**source) for source in task["sources"]]
     store = ResultStore(task["out"])
     try:
-        share = Share(task["job"], task["jobs"], settings.batch_size, store.done())
+        shard = Shard(task["job"], task["jobs"], settings.batch_size, store.done())
         model = load(settings, default_host(), threads_of_a_job(task["jobs"]))
         with model.session, queue_runners_running(model, is_on=settings.queue_runners):
             constants = store.read_constants()
-            prepared = prepare(settings, model, constants, lambda text: _say(note=text))
-            run_share(prepared, sources, share, store, _report)
+            prepared = prepare(settings, model, constants, lambda text: _send(note=text))
+            run_shard(prepared, sources, shard, store, _report)
     except OpError as error:
-        _say(error=_as_data(error))
+        _send(error=_as_data(error))
     return 0
 
 
 def _report(result: BatchResult) -> None:
-    _say(
+    _send(
         rows=len(result.rows),
         failures=[failed.text for failed in result.failures],
         position=result.position,
     )
 
 
-def _say(**message: Any) -> None:
+def _send(**message: Any) -> None:
     sys.stdout.write(json.dumps(message) + "\n")
     sys.stdout.flush()
 

@@ -114,7 +114,7 @@ inputs_option = click.option(
     "inputs",
     multiple=True,
     metavar="NAME",
-    help="Also make this input one of the result, though it has a default; may be repeated.",
+    help="Keep this input, although it has a default, as an input of the result; may be repeated.",
 )
 """Add `--input` to a command that converts a model."""
 pixels_option = click.option(

@@ -158,7 +158,7 @@ def compare(
 
     For example: graphmill compare MODEL image=@seven.png --a jit=off --b jit=eager
     """
-    from graphmill.cli.model.input_threads import queue_runners_running
+    from graphmill.cli.model.queue_runners import queue_runners_running
     from graphmill.comparison import Tolerance
 
     model, inputs = take_model(arguments, folder)
@@ -185,15 +185,15 @@ def compare(
     with left.session, queue_runners_running(left, is_on=queue_runners):
         values = {} if recording is not None else _values(left, inputs, pixels)
         if recording is not None:
-            comparison = _with_recording(left, recording, limits)
+            comparison = _compare_recording(left, recording, limits)
         elif b.float64:
-            comparison = _in_float64(left, values, limits)
+            comparison = _compare_float64(left, values, limits)
         elif b.reference:
-            comparison = _with_reference(left, values, Path(b.reference), limits)
+            comparison = _compare_reference(left, values, Path(b.reference), limits)
         else:
             right = load(b)
             with right.session, queue_runners_running(right, is_on=queue_runners):
-                comparison = _two(left, right, values, limits, every_tensor=every_tensor)
+                comparison = _compare_models(left, right, values, limits, every_tensor=every_tensor)
     data = {"model": model, "a": first, "b": second, **comparison.as_dict()}
     emit(data, _blocks(comparison), as_json=settings.as_json)
     if not comparison.agrees:
@@ -231,15 +231,15 @@ def _load(
 def _values(loaded: LoadedModel, inputs: tuple[str, ...], pixels: str | None) -> dict[str, Any]:
     """Return the values that are fed, by tensor name."""
     from graphmill.cli.input import input_args
-    from graphmill.cli.input.image_input import noted_images
+    from graphmill.cli.input.image_input import image_options
 
     sources = input_args.unique(input_args.parse_short(inputs))
-    values = loaded.read(sources, noted_images(pixels))
+    values = loaded.read(sources, image_options(pixels))
     ports = loaded.ports(values)
     return {ports[name].tensor: value for name, value in values.items()}
 
 
-def _two(
+def _compare_models(
     left: LoadedModel,
     right: LoadedModel,
     values: Mapping[str, Any],
@@ -266,7 +266,7 @@ def _two(
         )
 
 
-def _in_float64(loaded: LoadedModel, values: Mapping[str, Any], limits: _Limits) -> Comparison:
+def _compare_float64(loaded: LoadedModel, values: Mapping[str, Any], limits: _Limits) -> Comparison:
     from graphmill.comparison import compare_with_float64
 
     with stage("comparing", loaded.session.waits):
@@ -275,14 +275,14 @@ def _in_float64(loaded: LoadedModel, values: Mapping[str, Any], limits: _Limits)
         )
 
 
-def _with_recording(loaded: LoadedModel, recording: Recording, limits: _Limits) -> Comparison:
+def _compare_recording(loaded: LoadedModel, recording: Recording, limits: _Limits) -> Comparison:
     from graphmill.comparison import compare_with_recording
 
     with stage("comparing", loaded.session.waits):
         return compare_with_recording(loaded.session, recording, **limits._asdict())
 
 
-def _with_reference(
+def _compare_reference(
     loaded: LoadedModel, values: Mapping[str, Any], folder: Path, limits: _Limits
 ) -> Comparison:
     """Compare the outputs that have a file, as `graphmill run --outdir` writes them."""

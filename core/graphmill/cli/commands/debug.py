@@ -123,11 +123,11 @@ def debug(
     if is_recording(model):
         if inputs or pixels:
             raise click.UsageError(f"{model} is a recording, which takes no inputs.")
-        _play(model, stream, wait)
+        _debug_recording(model, stream, wait)
         return
-    from graphmill.cli.model.input_threads import queue_runners_running
     from graphmill.cli.model.loaded_model import load_model
     from graphmill.cli.model.placement import session_placement
+    from graphmill.cli.model.queue_runners import queue_runners_running
 
     with stage(f"loading {model}"):
         host, config = session_placement(
@@ -138,28 +138,28 @@ def debug(
         )
     with loaded.session, queue_runners_running(loaded, is_on=queue_runners):
         if recorded is None:
-            _debug(loaded, inputs, pixels, stream, wait)
+            _debug_step(loaded, inputs, pixels, stream, wait)
         else:
-            _replay(loaded, recorded, stream, wait)
+            _debug_replay(loaded, recorded, stream, wait)
 
 
-def _debug(
+def _debug_step(
     loaded: LoadedModel, inputs: tuple[str, ...], pixels: str | None, stream: TextIO, wait: float
 ) -> None:
     """Run the commands of a stream on a step of a model."""
     from graphmill.cli.input import input_args
-    from graphmill.cli.input.image_input import noted_images
+    from graphmill.cli.input.image_input import image_options
     from graphmill.debug.debugger import Debugger
 
     sources = input_args.unique(input_args.parse_short(inputs))
-    values = loaded.read(sources, noted_images(pixels))
+    values = loaded.read(sources, image_options(pixels))
     ports = loaded.ports(values)
     feeds = {ports[name].tensor: value for name, value in values.items()}
     with Debugger(loaded.session, list(loaded.outputs.values()), feeds) as debugger:
         _run_shell(debugger, list(loaded.outputs), stream, wait)
 
 
-def _replay(loaded: LoadedModel, path: str, stream: TextIO, wait: float) -> None:
+def _debug_replay(loaded: LoadedModel, path: str, stream: TextIO, wait: float) -> None:
     """Run the commands of a stream on the replay of a recording."""
     from graphmill.debug.recording_file import load
     from graphmill.debug.step_replay import Replay
@@ -172,7 +172,7 @@ def _replay(loaded: LoadedModel, path: str, stream: TextIO, wait: float) -> None
     say(f"{replay.num_compared} outputs compared, {len(replay.differences)} differ")
 
 
-def _play(path: str, stream: TextIO, wait: float) -> None:
+def _debug_recording(path: str, stream: TextIO, wait: float) -> None:
     """Run the commands of a stream on a recording."""
     from graphmill.debug.player import Player
     from graphmill.debug.recording_file import load

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
@@ -29,11 +29,12 @@ from graphmill.cli.output.visible_text import say
 from graphmill.errors import NotFoundError, suggest
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from graphmill.cli.output.formatting import Block
+    from graphmill.cli.reports.memory_usage import MemoryUsage
     from graphmill.explain.node_details import NodeDetails
-    from graphmill.explain.step import NodeRecord
+    from graphmill.explain.step import NodeRecord, StepRecord
     from graphmill.graph.graph import Graph
 
 # Three interpreted steps, one of straight-line code, and enough to compare the tiers.
@@ -107,21 +108,16 @@ def explain(
     For example: graphmill explain MODEL --node dense/MatMul --device NPU
     """
     from graphmill.cli.input import input_args
-    from graphmill.cli.input.image_input import noted_images
+    from graphmill.cli.input.image_input import image_options
     from graphmill.cli.model.added_nodes import added_nodes
-    from graphmill.cli.model.input_threads import queue_runners_running
     from graphmill.cli.model.loaded_model import load_model
     from graphmill.cli.model.placement import session_placement
-    from graphmill.cli.reports.jit_report import jit_blocks, jit_data, record_after
-    from graphmill.cli.reports.memory_usage import memory_blocks, memory_usage
+    from graphmill.cli.model.queue_runners import queue_runners_running
+    from graphmill.cli.reports.jit_report import record_after
+    from graphmill.cli.reports.memory_usage import memory_usage
 
-    if not jit and (
-        steps is not None
-        or source
-        or queue_runners
-        or timeout
-        or ((inputs or pixels) and not memory)
-    ):
+    is_only_for_jit = steps is not None or source or queue_runners or timeout is not None
+    if not jit and (is_only_for_jit or ((inputs or pixels) and not memory)):
         raise click.UsageError(
             "Inputs, --pixels, --queue-runners, --timeout, --steps and --source need --jit: "
             "without it, the model is not run. --memory takes inputs, too, for their shapes."
@@ -131,7 +127,7 @@ def explain(
             "--dot writes the graph only: leave out --jit, --node, --memory and --json."
         )
     sources = input_args.unique(input_args.parse_short(inputs))
-    images = noted_images(pixels)
+    images = image_options(pixels)
     with stage(f"preparing {model}"):
         host, config = session_placement(
             settings.the_host(), device, executor, allow=allow, trust=trust
@@ -149,7 +145,7 @@ def explain(
         else:
             feeds = [port.tensor for port in loaded.inputs.values()]
             record = loaded.session.explain(list(loaded.outputs.values()), feeds)
-        shown = _shown(record.nodes, nodes)
+        shown = _select_records(record.nodes, nodes)
         graph = loaded.session.step_graph(record.fetches, record.feeds) if nodes or dot else None
         usage = (
             memory_usage(loaded, sources, images, record, is_run=jit, timeout=timeout)
@@ -159,39 +155,72 @@ def explain(
     if dot and graph is not None:
         _write_dot(graph, record.nodes)
         return
-    details = _details(graph, shown) if graph is not None else {}
-    added = added_nodes((node.node for node in shown), loaded.graph_def)
-    has_run = record.num_steps > 0
-    allowed = loaded.session.allowed
-    blocks: list[Block] = []
-    if nodes:
-        for node in shown:
-            lines = _whole(node, details.get(node.node), node.tier if has_run else NOT_RUN)
-            blocks.append("\n".join(lines))
-    elif not jit and usage is None:
-        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-        blocks += node_blocks(shown, width, added, has_run=has_run)
-        blocks += [policy_text(allowed), *summary_lines(shown, has_run=has_run)]
-    data: dict[str, Any] = {
-        "model": model,
-        "allowed": None if allowed is None else list(allowed),
-        "nodes": [
-            node.as_dict()
-            | {"is_added": node.node in added}
-            | (details[node.node].as_dict() if node.node in details else {})
-            for node in shown
-        ],
-    }
-    if usage is not None:
-        data["memory"] = usage.as_dict()
-        blocks.extend(memory_blocks(usage))
-    if jit:
-        data["jit"] = jit_data(record, with_source=source)
-        blocks.extend(jit_blocks(record, with_source=source))
+    view = _View(
+        record,
+        shown,
+        details=_details(graph, shown) if graph is not None else {},
+        added=added_nodes((node.node for node in shown), loaded.graph_def),
+        allowed=loaded.session.allowed,
+        usage=usage,
+    )
+    blocks = view.blocks(is_node_chosen=bool(nodes), jit=jit, source=source)
+    data = {"model": model} | view.data(jit=jit, source=source)
     emit(data, blocks, as_json=settings.as_json)
 
 
-def _shown(records: Sequence[NodeRecord], chosen: Sequence[str]) -> Sequence[NodeRecord]:
+class _View(NamedTuple):
+    """What the command shows of a record, as text or as JSON data."""
+
+    record: StepRecord
+    shown: Sequence[NodeRecord]
+    details: Mapping[str, NodeDetails]
+    added: Collection[str]
+    allowed: Sequence[str] | None
+    usage: MemoryUsage | None
+
+    def blocks(self, *, is_node_chosen: bool, jit: bool, source: bool) -> list[Block]:
+        """Return blocks of text and tables."""
+        from graphmill.cli.reports.jit_report import jit_blocks
+        from graphmill.cli.reports.memory_usage import memory_blocks
+
+        has_run = self.record.num_steps > 0
+        blocks: list[Block] = []
+        if is_node_chosen:
+            for node in self.shown:
+                tier = node.tier if has_run else NOT_RUN
+                lines = _all_fields(node, self.details.get(node.node), tier)
+                blocks.append("\n".join(lines))
+        elif not jit and self.usage is None:
+            width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+            blocks += node_blocks(self.shown, width, self.added, has_run=has_run)
+            blocks += [policy_text(self.allowed), *summary_lines(self.shown, has_run=has_run)]
+        if self.usage is not None:
+            blocks.extend(memory_blocks(self.usage))
+        if jit:
+            blocks.extend(jit_blocks(self.record, with_source=source))
+        return blocks
+
+    def data(self, *, jit: bool, source: bool) -> dict[str, Any]:
+        """Return JSON data."""
+        from graphmill.cli.reports.jit_report import jit_data
+
+        data: dict[str, Any] = {
+            "allowed": None if self.allowed is None else list(self.allowed),
+            "nodes": [
+                node.as_dict()
+                | {"is_added": node.node in self.added}
+                | (self.details[node.node].as_dict() if node.node in self.details else {})
+                for node in self.shown
+            ],
+        }
+        if self.usage is not None:
+            data["memory"] = self.usage.as_dict()
+        if jit:
+            data["jit"] = jit_data(self.record, with_source=source)
+        return data
+
+
+def _select_records(records: Sequence[NodeRecord], chosen: Sequence[str]) -> Sequence[NodeRecord]:
     """Return the records of the requested nodes, or all records if none is requested.
 
     Raises:
@@ -233,7 +262,7 @@ def _connections(details: NodeDetails) -> list[str]:
     ]
 
 
-def _whole(record: NodeRecord, details: NodeDetails | None, tier: str) -> list[str]:
+def _all_fields(record: NodeRecord, details: NodeDetails | None, tier: str) -> list[str]:
     lines = [
         f"{record.node} ({record.op})",
         f"  device   {record.device}: {record.placement}",

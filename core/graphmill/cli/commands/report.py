@@ -96,10 +96,10 @@ def report(
     """
     from graphmill import files
     from graphmill.cli.input import input_args
-    from graphmill.cli.input.image_input import noted_images
-    from graphmill.cli.model.input_threads import queue_runners_running
+    from graphmill.cli.input.image_input import image_options
     from graphmill.cli.model.loaded_model import load_model
     from graphmill.cli.model.placement import session_placement
+    from graphmill.cli.model.queue_runners import queue_runners_running
     from graphmill.cli.reports.jit_report import step_values
     from graphmill.report.page import render
     from graphmill.report.report_data import collect, default_steps
@@ -122,7 +122,7 @@ def report(
         feeds: dict[str, Any] = {port.tensor: None for port in loaded.inputs.values()}
         count = 0
         if is_run:
-            feeds, is_made_up = step_values(loaded, loaded.named(sources), noted_images(pixels))
+            feeds, is_made_up = step_values(loaded, loaded.named(sources), image_options(pixels))
             count = steps or default_steps(_num_nodes(loaded, feeds))
         with (
             stage("running" if is_run else "preparing", loaded.session.waits),

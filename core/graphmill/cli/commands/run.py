@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from graphmill.cli.model.loaded_model import RunnableModel
+    from graphmill.cli.output.formatting import Block
     from graphmill.timeline import Timeline
 
 
@@ -160,9 +161,9 @@ def run(
     graphmill run MODEL --each 'pics/*.png' --batch 32 --out result.csv
     """
     from graphmill.cli.input.image_input import ImageOptions
-    from graphmill.cli.model.input_threads import queue_runners_running
     from graphmill.cli.model.placement import session_placement
-    from graphmill.cli.output.results import answer_blocks, read_labels, top_entries
+    from graphmill.cli.model.queue_runners import queue_runners_running
+    from graphmill.cli.output.results import output_blocks, read_labels, top_entries
 
     model, short = take_model(arguments, folder)
     sources = input_args.unique([
@@ -225,11 +226,26 @@ def run(
     if notes:
         data["notes"] = notes
     save = None if timeline is None or trace is None else partial(timeline.save, trace)
-    if save is not None and settings.as_json:
-        save()  # a failure is the only document of JSON
-    emit(data, answer_blocks(results, largest), as_json=settings.as_json)
-    if save is not None and not settings.as_json:
-        save()  # last, so that a full disk does not cost the outputs
+    _emit_and_save(data, output_blocks(results, largest), save, as_json=settings.as_json)
+
+
+def _emit_and_save(
+    data: dict[str, Any],
+    blocks: Iterable[Block],
+    save: Callable[[], None] | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Write the results and the trace, if there is one.
+
+    Text comes before the trace, so that a full disk does not cost the outputs; JSON after it, so
+    that its failure is the only document.
+    """
+    if save is not None and as_json:
+        save()
+    emit(data, blocks, as_json=as_json)
+    if save is not None and not as_json:
+        save()
 
 
 @contextmanager

@@ -142,7 +142,7 @@ class DebugShell(cmd.Cmd):
 
     def do_out(self, line: str) -> None:
         """Go on until the innermost loop or function is left."""
-        _nothing(line)
+        _check_no_argument(line)
         self._show_stop(self._debugger.out(wait=self._wait))
 
     def do_continue(self, line: str) -> None:
@@ -162,7 +162,7 @@ class DebugShell(cmd.Cmd):
 
     def do_where(self, line: str) -> None:
         """Show the next node, its inputs, and the frames that are not done."""
-        _nothing(line)
+        _check_no_argument(line)
         self._say(self._debugger.where())
         for frame in () if self._debugger.is_in_past else self._debugger.frames():
             running = ", ".join(map(str, frame.iterations)) or "none"
@@ -172,7 +172,7 @@ class DebugShell(cmd.Cmd):
 
     def do_print(self, line: str) -> None:
         """Show the latest value of a tensor, or that of one iteration: print NAME [ITERATION]."""
-        name, iteration = _one_or_two(line, "the name of a tensor")
+        name, iteration = _name_and_iteration(line, "the name of a tensor")
         value, found_in = self._debugger.find(name, iteration)
         where = f" in {found_in}" if found_in else ""
         self._say(f"{name}{where} = {'dead' if value is None else value}")
@@ -181,7 +181,7 @@ class DebugShell(cmd.Cmd):
 
     def do_history(self, line: str) -> None:
         """Show all values of a node so far, oldest first: history NAME."""
-        name = _one(line, "history NAME")
+        name = _one_argument(line, "history NAME")
         recording = self._debugger.recording
         events = recording.history(name, self._debugger.position)
         self._print_lines([recording.describe(index) for index in events], latest=True)
@@ -196,25 +196,25 @@ class DebugShell(cmd.Cmd):
 
     def do_dead(self, line: str) -> None:
         """Show the dead nodes so far, the latest last."""
-        _nothing(line)
+        _check_no_argument(line)
         self._print_lines(self._debugger.dead(), latest=True)
 
     def do_results(self, line: str) -> None:
         """Show the fetches of a step that has ended."""
-        _nothing(line)
+        _check_no_argument(line)
         values = self._debugger.results()
         for name, value in zip(self._outputs, values, strict=True):
             self._say(f"{name} = {value}")
 
     def do_save(self, line: str) -> None:
         """Write the recording to a file, which graphmill.debug.load reads: save FILE."""
-        path = _one(line, "save FILE")
+        path = _one_argument(line, "save FILE")
         save(self._debugger.recording, path)
         self._say(f"{len(self._debugger.recording)} nodes written to {path}")
 
     def do_quit(self, line: str) -> bool:
         """End the step, and leave."""
-        _nothing(line)
+        _check_no_argument(line)
         return True
 
     def completenames(self, text: str, *_: Any) -> list[str]:
@@ -293,19 +293,19 @@ def _seconds(text: str) -> float:
     return seconds
 
 
-def _nothing(line: str) -> None:
+def _check_no_argument(line: str) -> None:
     if line:
         raise InvalidArgumentError(f"this command takes no arguments, not {line!r}")
 
 
-def _one(line: str, usage: str) -> str:
+def _one_argument(line: str, usage: str) -> str:
     words = shlex.split(line)
     if len(words) != 1:
         raise InvalidArgumentError(f"write {usage}")
     return words[0]
 
 
-def _one_or_two(line: str, what: str) -> tuple[str, str | None]:
+def _name_and_iteration(line: str, what: str) -> tuple[str, str | None]:
     words = shlex.split(line)
     if not 1 <= len(words) <= 2:
         raise InvalidArgumentError(f"write {what}, and possibly an iteration after it")

@@ -31,14 +31,14 @@ def advice_on_plugins(host: Host) -> list[str]:
     advice = []
     for record in host.plugins:
         if record.status in ("failed", "conflict"):
-            advice.append(_on_unused(record))
+            advice.append(_advice_on_unused(record))
         elif record.status == "loaded" and not record.owner.is_builtin:
-            advice += _on_payloads(host, record)
+            advice += _advice_on_payloads(host, record)
             if not advice_on_requirements([record.distribution]):  # else the requirement is why
-                advice += _on_devices(host, record)
-            advice += _on_undefined_ops(host, record, "kernels")
-            advice += _on_undefined_ops(host, record, "lowerings")
-            advice += _on_idle_lowerings(host, record)
+                advice += _advice_on_devices(host, record)
+            advice += _advice_on_undefined_ops(host, record, "kernels")
+            advice += _advice_on_undefined_ops(host, record, "lowerings")
+            advice += _advice_on_unused_lowerings(host, record)
     return advice
 
 
@@ -82,11 +82,11 @@ def version_of(distribution: str) -> str | None:
         return None
 
 
-def _on_unused(record: PluginRecord) -> str:
+def _advice_on_unused(record: PluginRecord) -> str:
     lines = record.error.splitlines()
     cause = "; ".join(line for line in lines if line) if "hookimpl" in record.error else lines[0]
     off = f"or disable it with GRAPHMILL_DISABLE_PLUGINS={record.name}"
-    who = _who(record)
+    who = _owner(record)
     if record.status == "conflict":
         return f"plugin {record.name!r} of {who} conflicts: {cause}"
     if "needs graphmill" in record.error:
@@ -101,7 +101,7 @@ def _on_unused(record: PluginRecord) -> str:
     return f"plugin {record.name!r} of {who}: {cause}; report it to its author, {off}"
 
 
-def _on_payloads(host: Host, record: PluginRecord) -> Iterator[str]:
+def _advice_on_payloads(host: Host, record: PluginRecord) -> Iterator[str]:
     """Yield advice on registered objects that cannot be imported."""
     for kind in _LAZY:
         registry = getattr(host, kind)
@@ -112,12 +112,12 @@ def _on_payloads(host: Host, record: PluginRecord) -> Iterator[str]:
                 registry.get(name)
             except errors.OpError as error:
                 yield (
-                    f"plugin {record.name!r} of {_who(record)}: {error.message}; report it to its "
-                    "author"
+                    f"plugin {record.name!r} of {_owner(record)}: {error.message}; report it "
+                    "to its author"
                 )
 
 
-def _on_devices(host: Host, record: PluginRecord) -> Iterator[str]:
+def _advice_on_devices(host: Host, record: PluginRecord) -> Iterator[str]:
     """Yield advice on device types whose devices cannot be created."""
     from graphmill.proto import ConfigProto
     from graphmill.session.session_devices import devices_of
@@ -128,36 +128,36 @@ def _on_devices(host: Host, record: PluginRecord) -> Iterator[str]:
         try:
             devices = devices_of(host, name, ConfigProto(device_count={name: 1}))
         except PluginError:
-            continue  # `_on_payloads` reports it
+            continue  # `_advice_on_payloads` reports it
         except errors.OpError as error:
             cause = error.message.removeprefix(f"{record.owner} ")
-            yield f"plugin {record.name!r} of {_who(record)} {cause}; report it to its author"
+            yield f"plugin {record.name!r} of {_owner(record)} {cause}; report it to its author"
             continue
         for device in devices:
             device.close()
 
 
-def _on_undefined_ops(host: Host, record: PluginRecord, kind: str) -> Iterator[str]:
+def _advice_on_undefined_ops(host: Host, record: PluginRecord, kind: str) -> Iterator[str]:
     unknown = record.undefined_ops(kind, host.ops)
     if unknown:
         yield (
-            f"plugin {record.name!r} of {_who(record)} has {kind} for undefined ops, so they are "
-            f"never used: {', '.join(unknown)}; install the plugin that defines the ops, or "
+            f"plugin {record.name!r} of {_owner(record)} has {kind} for undefined ops, so they "
+            f"are never used: {', '.join(unknown)}; install the plugin that defines the ops, or "
             "correct their names"
         )
 
 
-def _on_idle_lowerings(host: Host, record: PluginRecord) -> Iterator[str]:
+def _advice_on_unused_lowerings(host: Host, record: PluginRecord) -> Iterator[str]:
     """Yield advice on lowerings for ops that the plugin's distribution has no kernel for."""
     named = dict.fromkeys(record.registered.get("lowerings", ()))
     defined = [op_def for op_def in map(host.ops.find, named) if op_def is not None]
     supplier = record.owner.supplier
-    idle = [op_def.name for op_def in defined if supplier not in _suppliers(host, op_def)]
-    if idle:
+    unused = [op_def.name for op_def in defined if supplier not in _suppliers(host, op_def)]
+    if unused:
         yield (
-            f"plugin {record.name!r} of {_who(record)} has lowerings for ops that it has no kernel "
-            f"for, so they are never used: {', '.join(idle)}; a lowering is only used with kernels "
-            "of its own distribution, so register a kernel for each op"
+            f"plugin {record.name!r} of {_owner(record)} has lowerings for ops that it has no "
+            f"kernel for, so they are never used: {', '.join(unused)}; a lowering is only used "
+            "with kernels of its own distribution, so register a kernel for each op"
         )
 
 
@@ -168,7 +168,8 @@ def _suppliers(host: Host, op_def: OpDef) -> set[object]:
     return suppliers or {supplier_of(host.ops.provenance(op_def.name))}
 
 
-def _who(record: PluginRecord) -> str:
+def _owner(record: PluginRecord) -> str:
+    """Return the distribution and version of a plugin; its module if it has none."""
     return f"{record.distribution} {record.version}".strip() or record.module
 
 

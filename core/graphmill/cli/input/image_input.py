@@ -42,8 +42,8 @@ class ImageOptions:
     on_note: Callable[[str], None] | None = None
 
 
-def noted_images(pixels: str | None) -> ImageOptions:
-    """Return image options with which a command prints each note once, to stderr.
+def image_options(pixels: str | None) -> ImageOptions:
+    """Return the image options of a command, which prints each note once on stderr.
 
     Args:
         pixels: the value of `--pixels`; None if it is not given.

@@ -71,7 +71,7 @@ class RunnableModel:
         ports_by_name = {name: self._port(name) for name in names}
         missing = [name for name in self.inputs if self.is_closed and name not in ports_by_name]
         if missing:
-            raise _missing(missing, self.name, list(self.inputs))
+            raise _missing_inputs(missing, self.name, list(self.inputs))
         return ports_by_name
 
     def named(self, sources: Mapping[str, Source]) -> dict[str, Source]:
@@ -87,7 +87,7 @@ class RunnableModel:
         required = [name for name, port in self.inputs.items() if not port.has_default]
         names = required or list(self.inputs)
         if len(names) != 1 or names[0] in sources:
-            raise _nameless(source, self.name, names)
+            raise _unnamed_value(source, self.name, names)
         _check_is_no_file(source, names[0])
         named = {name or names[0]: each for name, each in sources.items()}
         named[names[0]] = replace(source, name=names[0])
@@ -329,7 +329,7 @@ def split_tags(tags: str | None) -> list[str] | None:
     return None if tags is None else [tag for tag in tags.split(",") if tag]
 
 
-def _missing(missing: list[str], model: str, inputs: list[str]) -> InvalidArgumentError:
+def _missing_inputs(missing: list[str], model: str, inputs: list[str]) -> InvalidArgumentError:
     """Return the error for a run that does not give all inputs of a signature."""
     noun = "a value for its input" if len(missing) == 1 else "values for its inputs"
     others = "" if len(missing) == len(inputs) else f"; it takes {_list(inputs)}"
@@ -339,7 +339,7 @@ def _missing(missing: list[str], model: str, inputs: list[str]) -> InvalidArgume
     return error
 
 
-def _nameless(source: Source, model: str, names: Sequence[str]) -> InvalidArgumentError:
+def _unnamed_value(source: Source, model: str, names: Sequence[str]) -> InvalidArgumentError:
     """Return the error for a value without the name of its input."""
     value = f"@{source}" if source.kind == "file" else str(source)
     error = InvalidArgumentError(

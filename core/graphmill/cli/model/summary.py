@@ -205,7 +205,7 @@ def _contents(
             for node in graph_def.node
             if node.op in PLACEHOLDERS
         ),
-        outputs=tuple(_ends(graph_def, ops)),
+        outputs=tuple(_unconsumed_outputs(graph_def, ops)),
         variables=variables_size(graph_def, ops),
         used_variables=variables_size(graph_def, ops, outputs),
         constants=constants_size(graph_def, ops),
@@ -231,7 +231,7 @@ def _placeholder(node: NodeDef, producer: int) -> Port:
     return Port(node.name, f"{node.name}:0", dtype, shape, node.op == "PlaceholderWithDefault")
 
 
-def _ends(graph_def: GraphDef, ops: OpRegistry) -> Iterator[Port]:
+def _unconsumed_outputs(graph_def: GraphDef, ops: OpRegistry) -> Iterator[Port]:
     """Yield the outputs of nodes that compute a result and have no consumer."""
     consumed = {name.lstrip("^").split(":")[0] for node in graph_def.node for name in node.input}
     for node in graph_def.node:

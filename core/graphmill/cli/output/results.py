@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 _NOT_IN_A_NAME: Final = re.compile(r'[\x00-\x1f\x7f/\\:*?"<>|]')
-"""What some system does not allow in the name of a file, or takes for the end of a folder."""
+"""Characters that an operating system rejects in file names, or reads as separators."""
 
 
 def read_labels(path: str) -> list[str]:
@@ -55,7 +55,7 @@ def top_entries(
     return entries
 
 
-def answer_blocks(
+def output_blocks(
     outputs: Mapping[str, Any], top: Mapping[str, list[list[dict[str, Any]]]]
 ) -> Iterator[Block]:
     """Yield outputs as text; those in `top` as a table of their largest elements."""

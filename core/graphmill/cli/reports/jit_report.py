@@ -52,7 +52,7 @@ def record_after(
         InvalidArgumentError: a value does not fit its input, or an input cannot be fed zeros.
         OpError: a step failed; the error is marked as one of execution.
     """
-    ports = _fed(loaded, sources)
+    ports = _ports_to_feed(loaded, sources)
     if steps:
         values = {name: _value(port, sources.get(name), images) for name, port in ports.items()}
         _run(loaded, values, steps, timeout, are_made_up=len(sources) < len(values))
@@ -77,7 +77,7 @@ def step_values(
         NotFoundError: the model has no such input, or a file does not exist.
         InvalidArgumentError: a value does not fit its input, or an input cannot be fed zeros.
     """
-    ports = _fed(loaded, sources)
+    ports = _ports_to_feed(loaded, sources)
     values = {port.tensor: _value(port, sources.get(name), images) for name, port in ports.items()}
     return values, len(sources) < len(values)
 
@@ -133,14 +133,14 @@ def jit_blocks(record: StepRecord, *, with_source: bool) -> list[Block]:
         blocks.extend(_reasons(shown))
         blocks.extend(_histories(shown))
     blocks.extend(_regions(compilations))
-    blocks.extend(_inside(record.nodes))
-    blocks.extend(_outside(compilations))
+    blocks.extend(_nodes_in_clusters(record.nodes))
+    blocks.extend(_nodes_outside(compilations))
     if with_source:
         blocks.extend(f"{cluster.name}\n{cluster.source}".rstrip() for cluster in clusters)
     return blocks
 
 
-def _fed(loaded: LoadedModel, sources: Mapping[str, Source]) -> dict[str, Port]:
+def _ports_to_feed(loaded: LoadedModel, sources: Mapping[str, Source]) -> dict[str, Port]:
     """Return the inputs to feed: all except those for which the default is used."""
     defaults = {
         f"{node.name}:0"
@@ -244,7 +244,7 @@ def _regions(compilations: Sequence[Compilation]) -> Iterator[Table]:
         yield table
 
 
-def _inside(nodes: Sequence[NodeRecord]) -> Iterator[Table]:
+def _nodes_in_clusters(nodes: Sequence[NodeRecord]) -> Iterator[Table]:
     counts = Counter((node.op, node.form) for node in nodes if node.form)
     if counts:
         table = Table(("in a cluster", "nodes", "compiled form"))
@@ -252,7 +252,7 @@ def _inside(nodes: Sequence[NodeRecord]) -> Iterator[Table]:
         yield table
 
 
-def _outside(compilations: Sequence[Compilation]) -> Iterator[Table]:
+def _nodes_outside(compilations: Sequence[Compilation]) -> Iterator[Table]:
     notes = [note for compilation in compilations for note in compilation.outside]
     if notes:
         counts = Counter((note.op, note.reason) for note in notes)

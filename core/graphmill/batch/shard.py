@@ -1,4 +1,4 @@
-"""Run one process's share of the rows, and store the results."""
+"""Run the shard of one process, and store its results."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 _MAX_ROWS: Final = 1024
 _MAX_SECONDS: Final = 5.0
-"""Results are written when there are so many rows, or when so much time has passed."""
+"""Results are written after this many rows, or after this many seconds."""
 _BATCHES_OF_A_STRIPE: Final = 4
 
 
-class Share:
+class Shard:
     """The rows that one of several processes runs: every n-th stripe of consecutive rows.
 
     Args:
@@ -42,7 +42,7 @@ class Share:
         self._stops = [stop for _, stop in done]
 
     def rows(self, rows: Iterable[Row]) -> Iterator[Row]:
-        """Yield the rows of this share that are not done yet."""
+        """Yield the rows of this shard that are not done yet."""
         for row in rows:
             if (row.index // self._stripe) % self._jobs == self._job and not self._is_done(row):
                 yield row
@@ -52,21 +52,21 @@ class Share:
         return position >= 0 and row.index < self._stops[position]
 
 
-def run_share(
+def run_shard(
     prepared: Prepared,
     sources: Sequence[SourceFile],
-    share: Share,
+    shard: Shard,
     store: ResultStore,
     report: Callable[[BatchResult], None],
 ) -> None:
-    """Run the rows of a share, and store their results.
+    """Run the rows of a shard, and store their results.
 
     What was computed is stored even if a row then fails or the run is interrupted.
 
     Args:
         prepared: reads and runs rows.
         sources: the files.
-        share: which of their rows to run.
+        shard: which of their rows to run.
         store: where results are written.
         report: is called after each step.
 
@@ -76,7 +76,7 @@ def run_share(
     pending: list[BatchResult] = []
     clock = Stopwatch()
     try:
-        for result in prepared.runner.results(share.rows(prepared.reader.read(sources))):
+        for result in prepared.runner.results(shard.rows(prepared.reader.read(sources))):
             if pending and _must_write(pending, result, clock):
                 _write(store, pending)
                 clock = Stopwatch()
