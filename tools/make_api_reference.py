@@ -56,6 +56,9 @@ HEAD = """\
 
 This page is for people who write Python programs that {purpose}. It lets you look up each name,
 its arguments, and the errors that it raises.
+
+Examples use `F` for `graphmill.functions`, `np` for NumPy, `Dataset` and `TensorSpec` from
+`graphmill.data`, and `session` for a session of the default graph.
 """
 _SECTION = re.compile(r"^(Args|Returns|Raises|Attributes|Yields|Threads):[ ]?(.*)$")
 _ENTRY = re.compile(r"^(\*{0,2}[\w.]+(?:, \*{0,2}[\w.]+)*): (.*)$")

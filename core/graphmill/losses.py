@@ -150,7 +150,17 @@ def mean_squared_error(
     loss_collection: str | None = LOSSES,
     reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS,
 ) -> Tensor:
-    """Return the loss `(predictions - labels) ** 2`; arguments as for `absolute_difference`."""
+    """Return the loss `(predictions - labels) ** 2`.
+
+        print(session.run(graphmill.losses.mean_squared_error([1.0, 2.0], [1.0, 4.0])))  # 2.0
+
+    Args:
+        labels, predictions: tensors of one shape.
+        weights, scope, loss_collection, reduction: as for `compute_weighted_loss`.
+
+    Raises:
+        InvalidArgumentError: the shapes do not fit, or there is no such reduction.
+    """
     with name_scope(scope, "mean_squared_error", labels, predictions, weights):
         labels, predictions = _floats(labels, predictions)
         losses = math.squared_difference(predictions, labels)
@@ -348,6 +358,9 @@ def sparse_softmax_cross_entropy(
 ) -> Tensor:
     """Return the cross entropy of class indices and logits.
 
+        loss = graphmill.losses.sparse_softmax_cross_entropy([0, 1], [[9.0, 0.0], [9.0, 0.0]])
+        print(round(float(session.run(loss)), 3))  # 4.5
+
     Args:
         labels: int32 or int64 `[batch]`, or `[batch, 1]`.
         logits: `[batch, classes]`.
@@ -396,6 +409,10 @@ def get_total_loss(
     add_regularization_losses: bool = True, name: str = "total_loss", scope: str | None = None
 ) -> Tensor:
     """Return the sum of all losses of the default graph.
+
+        graphmill.losses.mean_squared_error([1.0], [3.0])
+        graphmill.losses.absolute_difference([1.0], [3.0])
+        print(session.run(graphmill.losses.get_total_loss()))  # 6.0
 
     Args:
         add_regularization_losses: whether the regularization losses count as well.

@@ -40,6 +40,11 @@ UNKNOWN_CARDINALITY: Final = -2
 class Dataset(SourceMethods, StepMethods):
     """A sequence of elements, each a tensor or a structure of tensors.
 
+        from graphmill.data import Dataset
+
+        dataset = Dataset.range(6).map(lambda x: x * x).filter(lambda x: x > 3).batch(2)
+        print([batch.tolist() for batch in dataset])  # [[4, 9], [16, 25]]
+
     Threads: several may iterate over it at the same time.
 
     Attributes:
@@ -91,6 +96,9 @@ class Dataset(SourceMethods, StepMethods):
     def from_tensor_slices(tensors: Any, name: str | None = None) -> Dataset:
         """Return a dataset of the slices of tensors along their first axis.
 
+            pairs = Dataset.from_tensor_slices(([1, 2], [10, 20]))
+            print([(int(x), int(y)) for x, y in pairs])  # [(1, 10), (2, 20)]
+
         Raises:
             InvalidArgumentError: one is a scalar, or their first axes differ.
         """
@@ -108,6 +116,9 @@ class Dataset(SourceMethods, StepMethods):
     @staticmethod
     def zip(*args: Any, datasets: Any = None, name: str | None = None) -> Dataset:
         """Return a dataset of structures with an element of each dataset.
+
+            pairs = Dataset.zip(Dataset.range(2), Dataset.range(5, 9))
+            print([(int(a), int(b)) for a, b in pairs])  # [(0, 5), (1, 6)]
 
         Args:
             args: datasets; or one structure of datasets.
@@ -153,6 +164,8 @@ class Dataset(SourceMethods, StepMethods):
         name: str | None = None,
     ) -> Dataset:
         """Return the results of a function for each element.
+
+            print([int(x) for x in Dataset.range(3).map(lambda x: x + 10)])  # [10, 11, 12]
 
         Args:
             map_func: takes an element (the parts of a tuple as several arguments) as tensors, and
@@ -208,6 +221,9 @@ class Dataset(SourceMethods, StepMethods):
         name: str | None = None,
     ) -> Dataset:
         """Interleave the elements of the datasets that a function (see `map`) returns.
+
+            twice = Dataset.range(2).interleave(lambda x: Dataset.from_tensors(x).repeat(2), 2)
+            print([int(x) for x in twice])  # [0, 1, 0, 1]
 
         Args:
             map_func: returns a dataset for an element.
@@ -276,6 +292,9 @@ class Dataset(SourceMethods, StepMethods):
     ) -> Dataset:
         """Stack consecutive elements, padded to one shape.
 
+            rows = Dataset.range(1, 3).map(lambda n: F.fill([n], n)).padded_batch(2)
+            print(next(iter(rows)).tolist())  # [[1, 0], [2, 2]]
+
         Args:
             batch_size: the number of elements.
             padded_shapes: the structure of the shapes; an unknown size is that of the largest
@@ -311,6 +330,10 @@ class Dataset(SourceMethods, StepMethods):
         name: str | None = None,
     ) -> Dataset:
         """Return datasets of consecutive elements; flatten them with `flat_map`.
+
+            windows = Dataset.range(5).window(3, shift=2, drop_remainder=True)
+            rows = windows.flat_map(lambda window: window.batch(3))
+            print([row.tolist() for row in rows])  # [[0, 1, 2], [2, 3, 4]]
 
         Args:
             size: the number of elements of a window.

@@ -30,6 +30,10 @@ _ALL_ELEMENTS = -2
 class TFRecordDataset(Dataset):
     """The records of TFRecord files, strings.
 
+        with graphmill.tf_record.TFRecordWriter("a.tfrecord") as writer:
+            writer.write(b"one")
+        print(list(graphmill.data.TFRecordDataset("a.tfrecord")))  # [b'one']
+
     Args:
         filenames: a path, a list of these, a tensor, or a dataset of paths.
         compression_type: "", "ZLIB" or "GZIP".

@@ -105,6 +105,9 @@ class Iterator:
 def make_one_shot_iterator(dataset: Dataset) -> Iterator:
     """Add an iterator that needs no initializer, to the default graph.
 
+        x = graphmill.data.make_one_shot_iterator(Dataset.range(2)).get_next()
+        print(session.run(x), session.run(x))  # 0 1
+
     Raises:
         InvalidArgumentError: the dataset depends on tensors of the graph, for example on fed ones;
             `make_initializable_iterator` can do that.
@@ -126,6 +129,12 @@ def make_one_shot_iterator(dataset: Dataset) -> Iterator:
 
 def make_initializable_iterator(dataset: Dataset, shared_name: str | None = None) -> Iterator:
     """Add an iterator that `session.run(iterator.initializer)` starts, to the dataset's graph.
+
+        limit = F.placeholder("int64", [])
+        iterator = graphmill.data.make_initializable_iterator(Dataset.range(limit))
+        x = iterator.get_next()
+        session.run(iterator.initializer, {limit: 3})
+        print(session.run(x), session.run(x))  # 0 1
 
     Args:
         dataset: the dataset.

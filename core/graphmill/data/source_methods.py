@@ -56,6 +56,10 @@ class SourceMethods:
     ) -> Dataset:
         """Return a dataset of what a Python generator yields.
 
+            spec = TensorSpec([], "int64")
+            numbers = Dataset.from_generator(lambda: range(3), output_signature=spec)
+            print([int(x) for x in numbers])  # [0, 1, 2]
+
         The graph refers to the generator, which exists only in this process: a saved graph cannot
         read such a dataset, and a session that forbids the effect `python` refuses it.
 

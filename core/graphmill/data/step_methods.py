@@ -23,6 +23,9 @@ class StepMethods:
     ) -> Any:
         """Return the last state of a function that is called for each element.
 
+            total = Dataset.range(5).reduce(np.int64(0), lambda state, x: state + x)
+            print(session.run(total))  # 10
+
         The result is an array or a structure of these. In a graph, or if the dataset depends on
         one, it is a tensor or a structure of these.
 
@@ -116,6 +119,9 @@ class StepMethods:
     ) -> Dataset:
         """Return the results of a function with a state, for each element.
 
+            sums = Dataset.range(4).scan(np.int64(0), lambda total, x: (total + x, total + x))
+            print([int(x) for x in sums])  # [0, 1, 3, 6]
+
         Args:
             initial_state: the first state, a structure of tensors and values.
             scan_func: takes a state and an element, and returns a pair of the next state and a
@@ -179,6 +185,12 @@ class StepMethods:
         name: str | None = None,
     ) -> Dataset:
         """Batch elements of similar lengths.
+
+            rows = [[1], [2, 2, 2], [3], [4, 4, 4]]
+            spec = TensorSpec([None], "int64")
+            texts = Dataset.from_generator(lambda: rows, output_signature=spec)
+            batches = texts.bucket_by_sequence_length(lambda row: F.size(row), [2], [2, 2])
+            print([batch.shape for batch in batches])  # [(2, 1), (2, 3)]
 
         Args:
             element_length_func: returns the length of an element, a scalar.

@@ -29,6 +29,12 @@ def convert(
 ) -> Any:
     """Convert the part of a session's graph that computes some outputs.
 
+        x = F.placeholder("float32", [3], name="x")
+        double = graphmill.export.convert(session, "saved_model", {"x": x}, {"y": x * 2.0})
+        double.save("double")
+        with graphmill.saved_model.load("double") as model:
+            print(model.signatures["serving_default"](x=[1.0, 2.0, 3.0])["y"])  # [2. 4. 6.]
+
     Args:
         session: the session, whose variables have values.
         target: the name of an exporter: `jax`, `stablehlo`, `onnx`, `saved_model`, or one of a

@@ -50,6 +50,13 @@ def freeze(
 ) -> FrozenModel:
     """Return the part of a session's graph that computes some outputs, without variables.
 
+        x = F.placeholder("float32", [None], name="x")
+        w = graphmill.Variable(2.0, name="w")
+        session.run(w.initializer)
+        frozen = graphmill.export.freeze(session, {"x": x}, {"y": x * w})
+        with graphmill.saved_model.load(frozen.save("frozen")) as model:
+            print(model.signatures["serving_default"](x=[3.0])["y"])  # [6.]
+
     Nodes keep their names. Variables, also those that functions and loops read, become constants
     of their values; tables are filled with the contents that they have.
 

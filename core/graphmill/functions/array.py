@@ -25,7 +25,15 @@ if TYPE_CHECKING:
 
 
 def reshape(tensor: TensorLike, shape: TensorLike, name: str | None = None) -> Tensor:
-    """Return the elements in another shape, of which one size may be -1."""
+    """Return the elements in another shape, of which one size may be -1.
+
+        print(session.run(F.reshape([1, 2, 3, 4], [2, -1])).tolist())  # [[1, 2], [3, 4]]
+
+    Args:
+        tensor: the tensor.
+        shape: the new shape, integers `[rank]`; one size may be -1.
+        name: name of the node.
+    """
     return array.reshape(tensor, shape_input(shape), name=name)
 
 
@@ -33,6 +41,8 @@ def transpose(
     a: TensorLike, perm: TensorLike | None = None, name: str = "transpose", conjugate: bool = False
 ) -> Tensor:
     """Permute the axes, by default in reverse order.
+
+        print(session.run(F.transpose([[1, 2, 3], [4, 5, 6]])).tolist())  # [[1, 4], [2, 5], [3, 6]]
 
     Args:
         a: a tensor of any rank.
@@ -58,7 +68,15 @@ def expand_dims(
     axis: TensorLike,
     name: str | None = None,
 ) -> Tensor:
-    """Insert an axis of size 1 before `axis`; -1 appends it."""
+    """Insert an axis of size 1 before `axis`; -1 appends it.
+
+        print(F.expand_dims([1, 2, 3], axis=0).shape)  # (1, 3)
+
+    Args:
+        input: the tensor.
+        axis: the position of the new axis; negative ones count from the last, and -1 appends.
+        name: name of the node.
+    """
     return array.expand_dims(input, axis, name=name)
 
 
@@ -68,20 +86,44 @@ def squeeze(
     axis: int | Sequence[int] | None = None,
     name: str | None = None,
 ) -> Tensor:
-    """Remove the listed axes of size 1, by default all of them."""
+    """Remove the listed axes of size 1, by default all of them.
+
+        print(F.squeeze([[[1], [2]]], axis=[0, 2]).shape)  # (2,)
+
+    Args:
+        input: the tensor.
+        axis: the axes to remove, each of size 1; by default all of size 1.
+        name: name of the node.
+    """
     axes = [] if axis is None else [axis] if isinstance(axis, int) else list(axis)
     return array.squeeze(input, squeeze_dims=axes, name=name)
 
 
 def concat(values: Sequence[TensorLike], axis: TensorLike, name: str = "concat") -> Tensor:
-    """Concatenate tensors along an axis."""
+    """Concatenate tensors along an axis.
+
+        print(session.run(F.concat([[1, 2], [3]], axis=0)))  # [1 2 3]
+
+    Args:
+        values: tensors whose shapes are equal except along `axis`.
+        axis: the axis, a scalar.
+        name: name of the node.
+    """
     if len(values) == 1:
         return array.identity(values[0], name=name)
     return array.concat_v2(values, axis, name=name)
 
 
 def stack(values: Sequence[TensorLike], axis: int = 0, name: str = "stack") -> Tensor:
-    """Stack tensors of one shape along a new axis."""
+    """Stack tensors of one shape along a new axis.
+
+        print(session.run(F.stack([[1, 2], [3, 4]], axis=1)).tolist())  # [[1, 3], [2, 4]]
+
+    Args:
+        values: tensors of one shape and element type.
+        axis: the position of the new axis.
+        name: name of the node.
+    """
     return array.pack(list(values), axis=axis, name=name)
 
 
@@ -89,6 +131,9 @@ def unstack(
     value: TensorLike, num: int | None = None, axis: int = 0, name: str = "unstack"
 ) -> list[Tensor]:
     """Split a tensor along an axis into tensors without that axis.
+
+        first, second = F.unstack([[1, 2], [3, 4]])
+        print(session.run(second))  # [3 4]
 
     Args:
         value: a tensor of at least rank 1.
@@ -118,6 +163,9 @@ def split(
     name: str = "split",
 ) -> list[Tensor]:
     """Split a tensor along an axis.
+
+        first, second = F.split([1, 2, 3, 4, 5], [2, 3])
+        print(session.run(second))  # [3 4 5]
 
     Args:
         value: the tensor.
@@ -151,6 +199,8 @@ def gather(
 ) -> Tensor:
     """Return slices of `params` along an axis.
 
+        print(session.run(F.gather([10, 20, 30], [2, 0])))  # [30 10]
+
     Args:
         params: the tensor.
         indices: integers of any shape, which replaces the axis in the result.
@@ -172,6 +222,8 @@ def one_hot(
     name: str | None = None,
 ) -> Tensor:
     """Return `on_value` where the index of the new axis is that of `indices`, else `off_value`.
+
+        print(session.run(F.one_hot([1, 0], 3)).tolist())  # [[0.0, 1.0, 0.0], [1.0, 0.0, 0.0]]
 
     Args:
         indices: integers of any shape.
@@ -203,6 +255,8 @@ def pad(
 ) -> Tensor:
     """Add elements before and after each axis.
 
+        print(session.run(F.pad([1, 2], [[1, 2]])))  # [0 1 2 0 0]
+
     Args:
         tensor: the tensor, of rank n.
         paddings: integers `[n, 2]`: how many before and after.
@@ -230,7 +284,15 @@ def tile(
     multiples: TensorLike,
     name: str | None = None,
 ) -> Tensor:
-    """Repeat a tensor along each axis."""
+    """Repeat a tensor along each axis.
+
+        print(session.run(F.tile([1, 2], [2])))  # [1 2 1 2]
+
+    Args:
+        input: the tensor.
+        multiples: integers `[rank]`: how many times each axis is repeated.
+        name: name of the node.
+    """
     return array.tile(input, shape_input(multiples), name=name)
 
 
@@ -264,7 +326,15 @@ def ones(shape: TensorLike, dtype: DTypeLike = "float32", name: str | None = Non
 
 
 def fill(dims: TensorLike, value: TensorLike, name: str | None = None) -> Tensor:
-    """Return a tensor with the shape `dims` whose elements are all `value`, a scalar."""
+    """Return a tensor with the shape `dims` whose elements are all `value`, a scalar.
+
+        print(session.run(F.fill([3], 7)))  # [7 7 7]
+
+    Args:
+        dims: the shape, integers `[rank]`.
+        value: a scalar.
+        name: name of the node.
+    """
     return array.fill(shape_input(dims), value, name=name)
 
 
@@ -324,6 +394,9 @@ def where(
 ) -> Tensor:
     """Select from two tensors of one shape, or return the indices of true elements.
 
+        print(session.run(F.where([True, False], [1, 2], [8, 9])))  # [1 9]
+        print(session.run(F.where([False, True, True])).tolist())  # [[1], [2]]
+
     Args:
         condition: bool with the shape of `x` and `y`, or `[rows]`, or a scalar.
         x, y: tensors of one shape, both or none; `where_v2` broadcasts them.
@@ -358,6 +431,8 @@ def boolean_mask(
     tensor: TensorLike, mask: TensorLike, name: str = "boolean_mask", axis: int | None = None
 ) -> Tensor:
     """Return the slices of a tensor along an axis where a mask is true.
+
+        print(session.run(F.boolean_mask([10, 20, 30], [True, False, True])))  # [10 30]
 
     Args:
         tensor: the tensor.

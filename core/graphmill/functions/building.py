@@ -26,12 +26,34 @@ if TYPE_CHECKING:
 def constant(
     value: Any, dtype: DTypeLike | None = None, shape: Any = None, name: str = "Const"
 ) -> Tensor:
-    """Add a constant to the default graph; see `Graph.constant`."""
+    """Add a constant to the default graph; see `Graph.constant`.
+
+        print(session.run(F.constant([1, 2], dtype="float32")))  # [1. 2.]
+
+    Args:
+        value: a number, string, list or array.
+        dtype: the element type; by default that of the value, float32 for Python floats and int32
+            for Python ints.
+        shape: the shape; a single value fills it.
+        name: name of the node.
+
+    Raises:
+        InvalidArgumentError: the value does not fit the type or the shape.
+    """
     return infer_graph().constant(value, dtype, shape, name)
 
 
 def placeholder(dtype: DTypeLike, shape: ShapeLike = None, name: str = "Placeholder") -> Tensor:
-    """Add a tensor that is fed when the default graph runs; see `Graph.placeholder`."""
+    """Add a tensor that is fed when the default graph runs; see `Graph.placeholder`.
+
+        x = F.placeholder("float32", [None], name="x")
+        print(session.run(x * 2.0, {x: [1.0, 4.0]}))  # [2. 8.]
+
+    Args:
+        dtype: the element type.
+        shape: the static shape; None for a size or rank that is not known.
+        name: name of the node.
+    """
     return infer_graph().placeholder(dtype, shape, name)
 
 
@@ -40,7 +62,16 @@ def placeholder_with_default(
     shape: ShapeLike,
     name: str | None = None,
 ) -> Tensor:
-    """Add a tensor that may be fed, and otherwise is `input`, whose shape fits `shape`."""
+    """Add a tensor that may be fed, and otherwise is `input`, whose shape fits `shape`.
+
+        rate = F.placeholder_with_default(0.5, [])
+        print(session.run(rate), session.run(rate, {rate: 0.25}))  # 0.5 0.25
+
+    Args:
+        input: the default, a tensor or value.
+        shape: the static shape of what is fed.
+        name: name of the node.
+    """
     return array.placeholder_with_default(input, shape=shape, name=name)
 
 
@@ -60,6 +91,9 @@ def name_scope(
     name: str | None, default_name: str | None = None, values: Iterable[Any] | None = None
 ) -> AbstractContextManager[str]:
     """Prefix the names of the nodes of a `with` block; see `Graph.name_scope`.
+
+        with F.name_scope("layer"):
+            print(F.constant(1, name="one").name)  # layer/one:0
 
     Args:
         name: the name of the scope.
@@ -91,7 +125,17 @@ def device(device_name_or_function: DeviceSpec) -> AbstractContextManager[None]:
 def control_dependencies(
     control_inputs: Iterable[Tensor | Node] | None,
 ) -> AbstractContextManager[None]:
-    """Make the nodes of a `with` block run after others; see `Graph.control_dependencies`."""
+    """Make the nodes of a `with` block run after others; see `Graph.control_dependencies`.
+
+        counter = graphmill.Variable(0)
+        session.run(counter.initializer)
+        with F.control_dependencies([counter.assign_add(1)]):
+            result = F.constant("done")
+        print(session.run(result), session.run(counter))  # b'done' 1
+
+    Args:
+        control_inputs: nodes or tensors; None for none at all, also from outer blocks.
+    """
     inputs = None if control_inputs is None else list(control_inputs)
     return infer_graph(*(inputs or ())).control_dependencies(inputs)
 

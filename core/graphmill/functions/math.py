@@ -39,6 +39,8 @@ def matmul(
 ) -> Tensor:
     """Multiply matrices, or batches of matrices.
 
+        print(session.run(F.matmul([[1, 2]], [[3, 4]], transpose_b=True)))  # [[11]]
+
     Args:
         a, b: tensors of rank 2, or of higher ranks whose leading axes broadcast.
         transpose_a, transpose_b: whether to transpose the last two axes first.
@@ -64,7 +66,15 @@ def matmul(
 
 
 def cast(x: TensorLike, dtype: DTypeLike, name: str | None = None) -> Tensor:
-    """Convert the elements of a tensor to another type."""
+    """Convert the elements of a tensor to another type.
+
+        print(session.run(F.cast([1.9, -1.9], "int32")))  # [ 1 -1]
+
+    Args:
+        x: a tensor or value.
+        dtype: the new element type. Floats are truncated towards zero when they become integers.
+        name: name of the node.
+    """
     target = as_dtype(dtype).base_dtype
     tensor = convert_to_tensor(x)
     if tensor.dtype.base_dtype is target:
@@ -79,7 +89,16 @@ def range(  # noqa: A001 - TensorFlow's name
     dtype: DTypeLike | None = None,
     name: str = "range",
 ) -> Tensor:
-    """Return the numbers from `start` to before `limit`; with one number, from 0 to before it."""
+    """Return the numbers from `start` up to, but not including, `limit`.
+
+        print(session.run(F.range(2, 10, 3)))  # [2 5 8]
+
+    Args:
+        start, limit: scalars; with one of them only, it is the limit, and `start` is 0.
+        delta: the distance between two numbers.
+        dtype: the element type; by default that of the arguments.
+        name: name of the node.
+    """
     if limit is None:
         start, limit = 0, start
     with scope(name, "range", start, limit, delta) as (_, prefix):
@@ -97,6 +116,8 @@ def reduce_sum(
 ) -> Tensor:
     """Add the elements along axes, by default along all.
 
+        print(session.run(F.reduce_sum([[1, 2], [3, 4]], axis=0)))  # [4 6]
+
     Args:
         input_tensor: the tensor.
         axis: an axis, or several, or None for all.
@@ -113,7 +134,14 @@ def reduce_mean(
     keepdims: bool | None = None,
     name: str | None = None,
 ) -> Tensor:
-    """Return the mean along axes; arguments as for `reduce_sum`."""
+    """Return the mean along axes, by default of all elements.
+
+        print(session.run(F.reduce_mean([[1.0, 2.0], [3.0, 4.0]])))  # 2.5
+
+    Args:
+        input_tensor: the tensor; the mean of integers is an integer.
+        axis, keepdims, name: as for `reduce_sum`.
+    """
     return _reduce(math.mean, input_tensor, axis, keepdims, name, "Mean")
 
 
@@ -197,7 +225,16 @@ def argmax(
     name: str | None = None,
     output_type: DTypeLike = "int64",
 ) -> Tensor:
-    """Return the index of the largest element along an axis, by default the first axis."""
+    """Return the index of the largest element along an axis, by default the first axis.
+
+        print(session.run(F.argmax([[1, 5], [4, 2]], axis=1)))  # [1 0]
+
+    Args:
+        input: the tensor.
+        axis: the axis, by default 0.
+        name: name of the node.
+        output_type: the type of the indices, int32 or int64 (the default).
+    """
     return math.arg_max(input, 0 if axis is None else axis, output_type=output_type, name=name)
 
 
@@ -221,6 +258,8 @@ def cumsum(
 ) -> Tensor:
     """Return the sums of the elements up to each one along an axis.
 
+        print(session.run(F.cumsum([1, 2, 3], exclusive=True)))  # [0 1 3]
+
     Args:
         x: the tensor.
         axis: the axis.
@@ -239,7 +278,15 @@ def count_nonzero(
     dtype: DTypeLike = "int64",
     name: str | None = None,
 ) -> Tensor:
-    """Return how many elements along axes are not 0; arguments as for `reduce_sum`."""
+    """Return how many elements along axes are not 0.
+
+        print(session.run(F.count_nonzero([[0, 1], [2, 0]])))  # 2
+
+    Args:
+        input_tensor: the tensor.
+        axis, keepdims, name: as for `reduce_sum`.
+        dtype: the element type of the counts.
+    """
     with scope(name, "count_nonzero", input_tensor):
         tensor = convert_to_tensor(input_tensor)
         is_set = math.not_equal(tensor, array.zeros_like(tensor))
@@ -247,7 +294,15 @@ def count_nonzero(
 
 
 def einsum(equation: str, *inputs: TensorLike, name: str | None = None) -> Tensor:
-    """Multiply tensors and sum over axes in Einstein's notation, `"ij,jk->ik"`."""
+    """Multiply tensors and sum over axes in Einstein's notation, `"ij,jk->ik"`.
+
+        print(session.run(F.einsum("ij,j->i", [[1, 2], [3, 4]], [1, 10])))  # [21 43]
+
+    Args:
+        equation: the letters of the axes of each input and of the result.
+        inputs: the tensors.
+        name: name of the node.
+    """
     return linalg.einsum(list(inputs), equation=equation.replace(" ", ""), name=name)
 
 
@@ -255,6 +310,8 @@ def tensordot(
     a: TensorLike, b: TensorLike, axes: int | Sequence[Any], name: str | None = None
 ) -> Tensor:
     """Multiply two tensors and add along pairs of axes.
+
+        print(session.run(F.tensordot([[1, 2], [3, 4]], [1, 10], axes=1)))  # [21 43]
 
     Args:
         a, b: tensors of known ranks.
@@ -292,6 +349,8 @@ def norm(
     name: str | None = None,
 ) -> Tensor:
     """Return the norm of vectors: "euclidean" (also 2), 1, or `np.inf`.
+
+        print(session.run(F.norm([[3.0, 4.0], [6.0, 8.0]], axis=1)))  # [ 5. 10.]
 
     Raises:
         UnimplementedError: `ord` is another one.

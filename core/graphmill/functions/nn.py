@@ -30,7 +30,15 @@ _INDEX_TYPES: Final = ("int16", "int32", "int64")
 
 @deprecated_aliases(dim="axis")
 def softmax(logits: TensorLike, axis: int | None = None, name: str | None = None) -> Tensor:
-    """Return `exp(logits) / sum(exp(logits))` along an axis, by default the last one."""
+    """Return `exp(logits) / sum(exp(logits))` along an axis, by default the last one.
+
+        print(session.run(F.softmax([1.0, 1.0])))  # [0.5 0.5]
+
+    Args:
+        logits: a tensor of floats.
+        axis: the axis, by default the last one.
+        name: name of the node.
+    """
     return _along_last_axis(nn.softmax, logits, -1 if axis is None else axis, name, "Softmax")
 
 
@@ -90,6 +98,11 @@ def sparse_softmax_cross_entropy_with_logits(
 ) -> Tensor:
     """Return the cross entropy of class indices and logits.
 
+        losses = F.sparse_softmax_cross_entropy_with_logits(
+            labels=[0, 1], logits=[[9.0, 0.0], [9.0, 0.0]]
+        )
+        print(session.run(losses).round(3))  # [0. 9.]
+
     Args:
         labels: int32 or int64, with the shape of `logits` without the last axis.
         logits: unnormalized logarithms of probabilities.
@@ -136,6 +149,8 @@ def dropout(
 ) -> Tensor:
     """Set elements to 0 at random, and divide the others by the probability of keeping one.
 
+        print(session.run(F.dropout(F.ones([4]), rate=0.5, seed=1)))  # [0. 2. 0. 0.]
+
     Args:
         x: a tensor of floats.
         keep_prob: the probability that an element stays; or give `rate`.
@@ -181,6 +196,10 @@ def conv2d(
 ) -> Tensor:
     """Convolve images with filters.
 
+        images = F.ones([1, 8, 8, 3])
+        filters = F.ones([3, 3, 3, 16])
+        print(F.conv2d(images, filters, strides=2, padding="SAME").shape)  # (1, 4, 4, 16)
+
     Args:
         input: images `[batch, height, width, channels]`, or "NCHW".
         filter: `[height, width, channels, outputs]`.
@@ -214,6 +233,9 @@ def max_pool(
     name: str | None = None,
 ) -> Tensor:
     """Return the maximum of each window of images.
+
+        images = F.ones([1, 8, 8, 3])
+        print(F.max_pool(images, ksize=2, strides=2, padding="VALID").shape)  # (1, 4, 4, 3)
 
     Args:
         value: images `[batch, height, width, channels]`, or "NCHW".
@@ -268,6 +290,9 @@ def moments(
 ) -> tuple[Tensor, Tensor]:
     """Return the mean and the variance along axes.
 
+        mean, variance = F.moments([[1.0, 3.0], [5.0, 5.0]], axes=[1])
+        print(session.run(mean), session.run(variance))  # [2. 5.] [1. 0.]
+
     Args:
         x: a tensor of floats.
         axes: a list of axes.
@@ -312,6 +337,9 @@ def batch_normalization(
 def embedding_lookup(params: Any, ids: TensorLike, name: str | None = None) -> Tensor:
     """Return the rows of a matrix or variable with the given indices.
 
+        table = F.constant([[0.0, 0.0], [1.0, 1.0], [2.0, 2.0]])
+        print(session.run(F.embedding_lookup(table, [2, 0])).tolist())  # [[2.0, 2.0], [0.0, 0.0]]
+
     Args:
         params: one tensor or variable.
         ids: indices, int32 or int64 of any shape.
@@ -344,6 +372,9 @@ def top_k(
     name: str | None = None,
 ) -> Any:
     """Return the `k` largest elements along the last axis, and their indices.
+
+        values, indices = F.top_k([3.0, 9.0, 5.0], k=2)
+        print(session.run(indices))  # [1 2]
 
     Args:
         input: a tensor of numbers.

@@ -115,6 +115,10 @@ def load(
 ) -> SavedModel | IsolatedSavedModel:
     """Load a SavedModel and return it ready to run.
 
+        with graphmill.saved_model.load("digits") as model:
+            classes = model.signatures["serving_default"](image=np.zeros([1, 8, 8, 1]))["classes"]
+        print(classes.shape)  # (1,)
+
     It may read the files of its own folder, and do nothing else besides computing, unless `allow`,
     `trust` or the configuration say so.
 

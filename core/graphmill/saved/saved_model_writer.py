@@ -144,7 +144,24 @@ def simple_save(
     inputs: Mapping[str, Tensor],
     outputs: Mapping[str, Tensor],
 ) -> str:
-    """Save a SavedModel with one signature; see `save`."""
+    """Save the graph and variables of a session as a SavedModel with one signature.
+
+        x = F.placeholder("float32", [None], name="x")
+        w = graphmill.Variable(2.0, name="w")
+        session.run(w.initializer)
+        graphmill.saved_model.simple_save(session, "model", inputs={"x": x}, outputs={"y": x * w})
+        with graphmill.saved_model.load("model") as model:
+            print(model.signatures["serving_default"](x=[3.0])["y"])  # [6.]
+
+    Args:
+        session: the session whose variables are saved.
+        export_dir: the folder of the model; it must not exist.
+        inputs, outputs: the tensors of the signature `serving_default`, by the names that callers
+            use.
+
+    Raises:
+        OpError: as for `save`.
+    """
     return save(session, export_dir, build_signature_def(inputs, outputs))
 
 

@@ -26,6 +26,8 @@ def clip_by_value(
 ) -> Any:
     """Return a tensor with its elements limited to a range.
 
+        print(session.run(graphmill.train.clip_by_value([-9, 1, 9], -2, 2)))  # [-2  1  2]
+
     Args:
         t: a tensor, or `IndexedSlices`.
         clip_value_min, clip_value_max: the limits, which broadcast to the shape of `t`.
@@ -39,6 +41,8 @@ def clip_by_value(
 
 def clip_by_norm(t: Any, clip_norm: TensorLike, axes: Any = None, name: str | None = None) -> Any:
     """Return a tensor scaled so that its Euclidean norm is at most `clip_norm`.
+
+        print(session.run(graphmill.train.clip_by_norm([3.0, 4.0], 1.0)))  # [0.6 0.8]
 
     Args:
         t: a tensor, or `IndexedSlices`.

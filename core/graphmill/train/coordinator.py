@@ -19,6 +19,19 @@ if TYPE_CHECKING:
 class Coordinator:
     """Ends several threads together.
 
+        import threading
+
+        coordinator = graphmill.train.Coordinator()
+
+        def work():
+            with coordinator.stop_on_exception():
+                raise graphmill.errors.OutOfRangeError("the input has ended")
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        coordinator.join([thread])
+        print(coordinator.should_stop())  # True
+
     Args:
         clean_stop_exception_types: the exceptions that request a stop without being an error; by
             default `OutOfRangeError`, the end of the input.

@@ -36,6 +36,10 @@ def exponential_decay(
 ) -> Tensor:
     """Return `learning_rate * decay_rate ** (global_step / decay_steps)`.
 
+        step = F.placeholder("int64", [])
+        rate = graphmill.train.exponential_decay(0.1, step, decay_steps=100, decay_rate=0.5)
+        print(session.run(rate, {step: 200}))  # 0.025
+
     Args:
         learning_rate: the initial learning rate, a scalar.
         global_step: the step, a scalar.
@@ -127,6 +131,10 @@ def piecewise_constant(
     name: str | None = None,
 ) -> Tensor:
     """Return `values[0]` up to the first boundary, `values[1]` up to the second, and so on.
+
+        step = F.placeholder("int64", [])
+        rate = graphmill.train.piecewise_constant(step, [100, 200], [1.0, 0.5, 0.25])
+        print(session.run(rate, {step: 150}))  # 0.5
 
     Args:
         x: the step, a scalar.

@@ -285,6 +285,15 @@ def MonitoredTrainingSession(  # noqa: N802 - TensorFlow's name
 ) -> MonitoredSession:
     """Return a `MonitoredSession` for the chief, which saves checkpoints, or for a worker.
 
+        w = graphmill.Variable(3.0)
+        global_step = graphmill.train.get_or_create_global_step()
+        train_step = graphmill.train.AdamOptimizer(0.1).minimize(w * w, global_step)
+        hooks = [graphmill.train.StopAtStepHook(last_step=5)]
+        with graphmill.train.MonitoredTrainingSession(checkpoint_dir="run", hooks=hooks) as session:
+            while not session.should_stop():
+                session.run(train_step)
+        print(graphmill.train.latest_checkpoint("run"))  # run/model.ckpt-5
+
     Args:
         master: the target of the sessions; empty for this process.
         is_chief: whether this process initializes and saves the variables.

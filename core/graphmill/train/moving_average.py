@@ -22,7 +22,18 @@ if TYPE_CHECKING:
 
 
 class ExponentialMovingAverage:
-    """Moving averages of variables, for evaluation, or of tensors."""
+    """Moving averages of variables, for evaluation, or of tensors.
+
+        w = graphmill.Variable(0.0, name="w")
+        averages = graphmill.train.ExponentialMovingAverage(decay=0.75)
+        update = averages.apply([w])
+        session.run(graphmill.global_variables_initializer())
+        session.run(w.assign(8.0))
+        session.run(update)
+        print(session.run(averages.average(w)))  # 2.0
+
+    An update computes `decay * average + (1 - decay) * value`.
+    """
 
     def __init__(
         self,

@@ -16,7 +16,21 @@ if TYPE_CHECKING:
 
 
 class GradientDescentOptimizer(Optimizer):
-    """Gradient descent."""
+    """Gradient descent.
+
+        w = graphmill.Variable(3.0)
+        step = graphmill.train.GradientDescentOptimizer(learning_rate=0.1).minimize(w * w)
+        session.run(w.initializer)
+        session.run(step)
+        print(round(float(session.run(w)), 3))  # 2.4
+
+    An update computes `variable - learning_rate * gradient`.
+
+    Args:
+        learning_rate: a number, a scalar tensor, or a function that returns one of these.
+        use_locking: whether updates hold the variable's lock.
+        name: prefix of the names of the nodes.
+    """
 
     update_op = "GradientDescent"
 
@@ -36,7 +50,17 @@ class GradientDescentOptimizer(Optimizer):
 
 
 class MomentumOptimizer(Optimizer):
-    """Gradient descent with momentum."""
+    """Gradient descent with momentum.
+
+    An update computes `accumulator = momentum * accumulator + gradient`, and subtracts
+    `learning_rate * accumulator` from the variable. The slot is `momentum`.
+
+    Args:
+        learning_rate, momentum: numbers, scalar tensors, or functions that return one of these.
+        use_locking, name: as for `GradientDescentOptimizer`.
+        use_nesterov: whether to use Nesterov's form, which subtracts
+            `learning_rate * (gradient + momentum * accumulator)`.
+    """
 
     update_op = "Momentum"
     _slots: ClassVar = {"accum": "momentum"}
@@ -58,7 +82,15 @@ class MomentumOptimizer(Optimizer):
 
 
 class AdagradOptimizer(Optimizer):
-    """Adagrad: divides by the root of the sum of squared gradients."""
+    """Adagrad: divides by the root of the sum of squared gradients.
+
+    The slot is `accumulator`.
+
+    Args:
+        learning_rate: a number, a scalar tensor, or a function that returns one of these.
+        initial_accumulator_value: the sum of squares before the first update, above 0.
+        use_locking, name: as for `GradientDescentOptimizer`.
+    """
 
     update_op = "Adagrad"
     _slots: ClassVar = {"accum": "accumulator"}
@@ -79,7 +111,15 @@ class AdagradOptimizer(Optimizer):
 
 
 class AdadeltaOptimizer(Optimizer):
-    """Adadelta: scales by the ratio of running averages of updates and gradients."""
+    """Adadelta: scales by the ratio of running averages of updates and gradients.
+
+    The slots are `accum` and `accum_update`.
+
+    Args:
+        learning_rate, rho, epsilon: numbers, scalar tensors, or functions that return one of
+            these: the learning rate, the decay of the averages, and what is added to both.
+        use_locking, name: as for `GradientDescentOptimizer`.
+    """
 
     update_op = "Adadelta"
     _slots: ClassVar = {"accum": "accum", "accum_update": "accum_update"}
@@ -97,7 +137,16 @@ class AdadeltaOptimizer(Optimizer):
 
 
 class RMSPropOptimizer(Optimizer):
-    """RMSProp: divides by the root of the running mean of squares, or of the running variance."""
+    """RMSProp: divides by the root of the running mean of squares, or of the running variance.
+
+    The slots are `rms` and `momentum`, and with `centered` also `mg`, the mean of the gradients.
+
+    Args:
+        learning_rate, decay, momentum, epsilon: numbers, scalar tensors, or functions that return
+            one of these; `decay` is that of the mean, `epsilon` is added to it.
+        use_locking, name: as for `GradientDescentOptimizer`.
+        centered: whether to divide by the root of the variance.
+    """
 
     update_op = "RMSProp"
     _slots: ClassVar = {"ms": "rms", "mom": "momentum", "mg": "mg"}
@@ -129,7 +178,19 @@ class RMSPropOptimizer(Optimizer):
 
 
 class FtrlOptimizer(Optimizer):
-    """FTRL: follow the regularized leader."""
+    """FTRL: follow the regularized leader.
+
+    The slots are `accum` and `linear`.
+
+    Args:
+        learning_rate: a number, a scalar tensor, or a function that returns one of these.
+        learning_rate_power: the power of the accumulator that scales the learning rate, at most 0.
+        initial_accumulator_value: the sum of squares before the first update, at least 0.
+        l1_regularization_strength, l2_regularization_strength: the penalties of the weights.
+        use_locking, name: as for `GradientDescentOptimizer`.
+        l2_shrinkage_regularization_strength: the penalty of large weights, which is added to the
+            gradient.
+    """
 
     update_op = "Ftrl"
     _slots: ClassVar = {"accum": "accum", "linear": "linear"}
@@ -164,7 +225,22 @@ class FtrlOptimizer(Optimizer):
 
 
 class AdamOptimizer(Optimizer):
-    """Adam: divides the first moment by the root of the second."""
+    """Adam: divides the first moment by the root of the second.
+
+    The slots are `m` and `v`, the running means of the gradient and of its square.
+
+        w = graphmill.Variable(3.0)
+        step = graphmill.train.AdamOptimizer(learning_rate=0.1).minimize(w * w)
+        session.run(graphmill.global_variables_initializer())
+        session.run(step)
+        print(round(float(session.run(w)), 3))  # 2.9
+
+    Args:
+        learning_rate, beta1, beta2, epsilon: numbers, scalar tensors, or functions that return one
+            of these; `beta1` and `beta2` are the decays of `m` and `v`, `epsilon` is added to the
+            root.
+        use_locking, name: as for `GradientDescentOptimizer`.
+    """
 
     update_op = "Adam"
     _slots: ClassVar = {"m": "m", "v": "v"}

@@ -35,6 +35,14 @@ if TYPE_CHECKING:
 class Saver:
     """Saves and restores variables.
 
+        w = graphmill.Variable(1.0, name="w")
+        saver = graphmill.train.Saver(max_to_keep=3)
+        session.run(w.initializer)
+        path = saver.save(session, "run/model", global_step=10)
+        session.run(w.assign(5.0))
+        saver.restore(session, path)
+        print(path, session.run(w))  # run/model-10 1.0
+
     Attributes:
         last_checkpoints: the checkpoints that are not deleted yet, the oldest first.
         write_version: the format of the checkpoints, a `SaverDef.CheckpointFormatVersion`.
