@@ -4,7 +4,7 @@
     python tools/compare_with_tensorflow.py --family math [--op MatMul] [--backend jax] [--verbose]
 
 Needs an environment with `tensorflow-cpu` and graphmill's dependencies; the checkout itself is put
-on the path. `--stored` compares with the stored answers instead, which needs no TensorFlow.
+on the path. `--stored` compares with the stored results instead, which needs no TensorFlow.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def main() -> int:
     parser.add_argument("--family", action="append", help="family of ops (default: all)")
     parser.add_argument("--op", action="append", help="op (default: all)")
     parser.add_argument("--backend", default="numpy", choices=["numpy", "jax", "session"])
-    parser.add_argument("--stored", action="store_true", help="compare with the stored answers")
+    parser.add_argument("--stored", action="store_true", help="compare with the stored results")
     parser.add_argument("--verbose", action="store_true", help="also print cases that do not apply")
     options = parser.parse_args()
     cases = [
@@ -57,7 +57,7 @@ def compare(
     case: Case, expected: CaseResult | None, runner: backends.Runner, backend: str
 ) -> tuple[str, str]:
     if expected is None:
-        return "without a stored answer", ""
+        return "without a stored result", ""
     if backend in case.skip:
         return "skipped", case.skip[backend]
     try:
@@ -80,7 +80,7 @@ missing: set[str] = set()  # ops without any kernel
 def _live():
     from graphmill.testing.oracle import tensorflow_oracle
 
-    return tensorflow_oracle.ask
+    return tensorflow_oracle.run_case
 
 
 def _stored(case: Case) -> CaseResult | None:

@@ -26,7 +26,7 @@ import _checkout  # noqa: F401 - puts the checkout on the path
 from graphmill.dtypes import as_dtype
 from graphmill.ops.definition.op_registry import OpRegistry
 from graphmill.testing.case import case_files, load_cases, parse_cases
-from graphmill.testing.dtype_coverage import types_asked
+from graphmill.testing.dtype_coverage import covered_types
 from graphmill.testing.oracle.cpu_types import cpu_types
 
 LEFT_OUT = {"variant", "resource"}  # no values can be written for them
@@ -37,13 +37,13 @@ SPEC = re.compile(r"^([a-z]\w*)(?=[\[: ]|$)")
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--file", action="append", help="family of ops (default: all)")
-    parser.add_argument("--ask", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--from-stdin", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.ask:
-        return ask()
+    if options.from_stdin:
+        return run_from_stdin()
     ops = OpRegistry()
     stems = [path.stem for path in case_files() if not path.stem.endswith(".types")]
-    types = types_asked(load_cases(stems=stems), ops)
+    types = covered_types(load_cases(stems=stems), ops)
     tables = read_tables(stems)
     by_family: dict[str, list[str]] = defaultdict(list)
     for op, rows in tables.items():
@@ -169,7 +169,7 @@ def write(family: str, tables: list[str]) -> None:
     """Write the cases of a family for which TensorFlow has a result."""
     stem = f"{family}.types"
     readable = [text for text in tables if can_be_read(text, stem)]
-    good = answered("\n\n".join(readable), stem)
+    good = with_results("\n\n".join(readable), stem)
     texts = []
     for text in readable:
         names = re.search(r"^each\.(\w+) = (\[.*\])$", text, re.MULTILINE)
@@ -206,13 +206,13 @@ def can_be_read(text: str, stem: str) -> bool:
         return False
 
 
-def answered(text: str, stem: str) -> set[str]:
+def with_results(text: str, stem: str) -> set[str]:
     """Return the ids of cases for which TensorFlow has a result; a crash counts as a refusal."""
     good: set[str] = set()
     refused: set[str] = set()
     while True:
         child = subprocess.run(
-            [sys.executable, __file__, "--ask"],
+            [sys.executable, __file__, "--from-stdin"],
             input=json.dumps([text, stem, sorted(good | refused)]),
             capture_output=True,
             text=True,
@@ -231,7 +231,7 @@ def answered(text: str, stem: str) -> set[str]:
         refused.add(begun)
 
 
-def ask() -> int:
+def run_from_stdin() -> int:
     from graphmill.testing.oracle import tensorflow_oracle
 
     text, stem, finished = json.loads(sys.stdin.read())
@@ -240,7 +240,7 @@ def ask() -> int:
             continue
         print("BEGIN", case.id, flush=True)
         try:
-            result = tensorflow_oracle.ask(case)
+            result = tensorflow_oracle.run_case(case)
             word = "REFUSED" if result.error else "GOOD"
         except Exception:  # noqa: BLE001 - an invalid case
             word = "REFUSED"

@@ -14,7 +14,7 @@ import _checkout  # noqa: F401 - puts the checkout on the path
 import numpy as np
 
 from graphmill.testing.case import load_cases
-from graphmill.testing.oracle.gradient_results import GradientRequest, ask_tensorflow
+from graphmill.testing.oracle.gradient_results import GradientRequest, tensorflow_gradients
 
 FOLDER = Path(__file__).parents[1] / "tests/data/gradients"
 ORDERS = {"first": 1, "second": 2}
@@ -24,7 +24,7 @@ def main() -> None:
     for stem, order in ORDERS.items():
         arrays = {}
         for case in load_cases(stems=[stem], folder=FOLDER):
-            result = ask_tensorflow(case, GradientRequest(order))
+            result = tensorflow_gradients(case, GradientRequest(order))
             if result.error:
                 raise SystemExit(
                     f"{case.id}: TensorFlow failed with {result.error}: {result.message}"

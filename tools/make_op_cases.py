@@ -30,13 +30,13 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="report stale results, write nothing")
     options = parser.parse_args()
     stems = options.file or [path.stem for path in case_files()]
-    return max(make(stem, ask_all=options.all, check=options.check) for stem in stems)
+    return max(make(stem, run_all=options.all, check=options.check) for stem in stems)
 
 
-def make(stem: str, *, ask_all: bool, check: bool) -> int:
+def make(stem: str, *, run_all: bool, check: bool) -> int:
     path = case_files()[0].parent / "results" / f"{stem}.npz"
     cases = load_cases(stems=[stem])
-    old = {} if ask_all else read_results(path)
+    old = {} if run_all else read_results(path)
     stale = [c for c in cases if c.id not in old or old[c.id].digest != c.digest]
     removed = set(old) - {c.id for c in cases}
     if check or not (stale or removed):
@@ -49,7 +49,7 @@ def make(stem: str, *, ask_all: bool, check: bool) -> int:
     new = {case.id: old[case.id] for case in cases if case not in stale}
     wrong = 0
     for case in stale:
-        result = ask(case)
+        result = run_in_tensorflow(case)
         wrong += report_error(case, result.error, result.message)
         new[case.id] = Stored(case.digest, reproducible(case, result))
     took = time.perf_counter() - start
@@ -62,9 +62,9 @@ def make(stem: str, *, ask_all: bool, check: bool) -> int:
     return 0
 
 
-def ask(case: Case) -> CaseResult:
+def run_in_tensorflow(case: Case) -> CaseResult:
     try:
-        return tensorflow_oracle.ask(case)
+        return tensorflow_oracle.run_case(case)
     except Exception as error:
         raise SystemExit(f"{case.id}: {type(error).__name__}: {error}") from error
 

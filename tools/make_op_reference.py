@@ -16,7 +16,7 @@ import differences as differences_page
 import graphmill
 from graphmill.ops.definition.effects import effects_of
 from graphmill.testing.case import load_cases
-from graphmill.testing.dtype_coverage import types_asked
+from graphmill.testing.dtype_coverage import covered_types
 from graphmill.testing.oracle.cpu_types import cpu_types
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from graphmill.plugin.host import Host
     from graphmill.runtime.kernels.kernel import KernelDef
     from graphmill.testing.case import Case
-    from graphmill.testing.dtype_coverage import Asked
+    from graphmill.testing.dtype_coverage import CoveredTypes
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "ops.md"
 HEAD = """\
@@ -75,7 +75,7 @@ WITHOUT_VALUES = {"variant", "resource"}
 def page(host: Host) -> str:
     """Return the page."""
     cases = load_cases()
-    covered_types = types_asked(cases, host.ops)
+    types_of_cases = covered_types(cases, host.ops)
     by_op: dict[str, list[Case]] = defaultdict(list)
     for case in cases:
         by_op[case.op].append(case)
@@ -90,7 +90,7 @@ def page(host: Host) -> str:
         parts.append(f"\n## {family}\n\n")
         parts.append("| op | types | backends | compiled | effects | cases |\n")
         parts.append("|---|---|---|---|---|---|\n")
-        parts += [row(host, op, by_op[op.name], covered_types) for op in families[family]]
+        parts += [row(host, op, by_op[op.name], types_of_cases) for op in families[family]]
         notes: dict[str, list[str]] = defaultdict(list)
         for definition in families[family]:
             for text in differences(by_op[definition.name]):
@@ -100,7 +100,7 @@ def page(host: Host) -> str:
     return "".join(parts)
 
 
-def row(host: Host, op: OpDef, cases: list[Case], covered_types: Asked) -> str:
+def row(host: Host, op: OpDef, cases: list[Case], types_of_cases: CoveredTypes) -> str:
     """Return the table row of an op."""
     on_numpy = [r.definition for r in host.kernels.registrations(op, ("numpy",))]
     on_jax = [r.definition for r in host.kernels.registrations(op, ("jax",))]
@@ -113,7 +113,7 @@ def row(host: Host, op: OpDef, cases: list[Case], covered_types: Asked) -> str:
     effects = " ".join(f"`{effect}`" for effect in sorted(effects_of(op)))
     cells = (
         f"`{op.name}`",
-        types(op.name, covered_types),
+        types(op.name, types_of_cases),
         backends,
         compiled,
         effects,
@@ -133,17 +133,17 @@ def obstacle(kernels: list[KernelDef]) -> str:
     return "no: " + ", ".join(reason for reason, holds in reasons.items() if holds)
 
 
-def types(op: str, covered_types: Asked) -> str:
+def types(op: str, types_of_cases: CoveredTypes) -> str:
     """Return the element types that cases cover, by type attr."""
     cells = []
     for attr, names in cpu_types().get(op, {}).items():
         expected = [name for name in names if name not in WITHOUT_VALUES]
-        missing = [name for name in expected if name not in covered_types[op][attr]]
+        missing = [name for name in expected if name not in types_of_cases[op][attr]]
         if not expected:
             continue
         covered = "all" if not missing else "all but " + " ".join(missing)
         if len(missing) > len(expected) // 2:
-            covered = " ".join(sorted(covered_types[op][attr])) or "none"
+            covered = " ".join(sorted(types_of_cases[op][attr])) or "none"
         cells.append(f"{attr}: {covered}")
     return "; ".join(cells)
 

@@ -263,9 +263,9 @@ def page_text() -> str:
 
 
 def _merged(table: list[Row]) -> list[tuple[list[str], str]]:
-    """Return rows with equal last parts and answers as one, in order of the last part.
+    """Return rows with equal last parts and counterparts as one, in order of the last part.
 
-    A name of `tf.compat.v1` is left out if the one without it has the same answer.
+    A name of `tf.compat.v1` is left out if the one without it has the same counterpart.
     """
     groups: dict[tuple[str, str], list[str]] = {}
     for row in table:

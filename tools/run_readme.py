@@ -1,6 +1,6 @@
 """Run a command of the README as a new user would: fresh copy, empty HOME, clean environment.
 
-    python tools/run_readme.py run      set up and classify a digit; check the answer
+    python tools/run_readme.py run      set up and classify a digit; check the result
     python tools/run_readme.py test     set up and run the tests
 
 A command is the code block in README.md after a comment `<!-- command: NAME -->`, or

@@ -66,12 +66,12 @@ def main() -> int:
         out = stack.enter_context(Path(options.out).open("w")) if options.out else None
         for op, cases in sorted(seeds.items()):
             waited = 0
-            for text in questions(op, cases, options):
-                expected = theirs.ask(text)
+            for text in requests(op, cases, options):
+                expected = theirs.run(text)
                 waited += expected.error in (HANGS, CRASHED, "DeadlineExceeded")
                 if waited > 2:  # the op waits for other nodes, or crashes TensorFlow
                     break
-                outcome, difference = classify(text, expected, ours.ask, strict=options.strict)
+                outcome, difference = classify(text, expected, ours.run, strict=options.strict)
                 counts[outcome] += 1
                 if outcome != "differ":
                     continue
@@ -97,8 +97,8 @@ def by_op(options: argparse.Namespace) -> dict[str, list[Case]]:
     return groups
 
 
-def questions(op: str, cases: list[Case], options: argparse.Namespace) -> Iterator[str]:
-    """Yield the questions about one op."""
+def requests(op: str, cases: list[Case], options: argparse.Namespace) -> Iterator[str]:
+    """Yield the requests for one op, each with a case."""
     if options.cases:
         texts = (case_text(op, table_of(case)) for case in cases if not case.error)
         requests = [

@@ -76,13 +76,13 @@ def sweep(op, seeds, options, theirs, ours, counts):
     """Yield the differences of one op."""
     hung = 0
     for text in Sweep(OpRegistry().get(op), seeds, options.seed).texts(options.count):
-        expected = theirs.ask(text)
+        expected = theirs.run(text)
         hung += expected.error in (HANGS, "DeadlineExceeded")
         if hung > 2:  # the op waits for other nodes, so most instances would hang
             return
         for backend, process in ours.items():
             outcome, difference = classify(
-                text, expected, process.ask, backend, strict=options.strict
+                text, expected, process.run, backend, strict=options.strict
             )
             counts[outcome] += 1
             if outcome == "differ":

@@ -96,7 +96,18 @@ RENAMED_NAMES: dict[str, dict[str, str]] = {
         "stored_answers": "stored_results",
         "write_answers": "write_results",
     },
-    "graphmill.testing.oracle.gradient_results": {"Wish": "GradientRequest"},
+    "graphmill.testing.dtype_coverage": {
+        "Asked": "CoveredTypes",
+        "types_asked": "covered_types",
+    },
+    "graphmill.testing.oracle.gradient_results": {
+        "Question": "GradientGraph",
+        "Wish": "GradientRequest",
+        "ask_graphmill": "graphmill_gradients",
+        "ask_tensorflow": "tensorflow_gradients",
+        "question": "gradient_graph",
+    },
+    "graphmill.testing.oracle.tensorflow_oracle": {"ask": "run_case"},
     "graphmill.testing.runners.kernel_runner": {
         "answer_of": "result_of",
         "checked_answer": "checked_result",

@@ -54,11 +54,11 @@ def test_expected_errors_are_those_of_tensorflow(path):
         assert case.differs or stored[case.id].result.error == case.error, case.id
 
 
-def test_answers_belong_to_case_files():
+def test_results_belong_to_case_files():
     assert {p.stem for p in RESULTS.glob("*.npz")} <= {p.stem for p in case_files()}
 
 
-def test_answers_stay_small():
+def test_results_stay_small():
     assert sum(path.stat().st_size for path in RESULTS.glob("*.npz")) < 3_000_000
 
 

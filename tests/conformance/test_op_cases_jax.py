@@ -31,7 +31,7 @@ def runner(make_runner):
 
 # The names of the tests begin as those of the other runners do, so that one `-k` selects an op.
 @pytest.mark.parametrize("op", BY_OP, ids=lambda op: f"{op}/all")
-def test_kernel_answers_like_tensorflow(op, runner):
+def test_kernel_matches_tensorflow(op, runner):
     cases = [case for case in BY_OP[op] if "jax" not in case.skip]
     results = runner.run_many(cases)
     wrong, skipped = [], []

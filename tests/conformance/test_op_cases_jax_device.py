@@ -45,5 +45,5 @@ def runner(graphmill_host: Host) -> DeviceRunner:
 
 
 @pytest.mark.parametrize("name", IDS)
-def test_kernel_of_a_jax_device_answers_like_tensorflow(name: str, runner: DeviceRunner) -> None:
+def test_kernel_of_a_jax_device_matches_tensorflow(name: str, runner: DeviceRunner) -> None:
     assert not verdict(CASES[name], runner.run, "jax")

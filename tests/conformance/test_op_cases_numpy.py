@@ -17,7 +17,7 @@ def runner(make_runner):
 
 
 @pytest.mark.parametrize("case", load_cases(), ids=lambda case: case.id)
-def test_kernel_answers_like_tensorflow(case, runner):
+def test_kernel_matches_tensorflow(case, runner):
     try:
         message = verdict(case, runner.run, "numpy")
     except NotApplicableError as reason:

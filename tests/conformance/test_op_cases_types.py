@@ -9,7 +9,7 @@ import pytest
 
 from graphmill.dtypes import as_dtype
 from graphmill.testing.case import load_cases
-from graphmill.testing.dtype_coverage import types_asked
+from graphmill.testing.dtype_coverage import covered_types
 from graphmill.testing.oracle.cpu_types import cpu_types
 
 pytestmark = pytest.mark.divided
@@ -22,7 +22,7 @@ WITHOUT_VALUES = {"variant", "resource"}
 
 def without_cases(host):
     """Return the element types without a case, by op and type attr."""
-    covered = types_asked(load_cases(), host.ops)
+    covered = covered_types(load_cases(), host.ops)
     found = {}
     for op in set(host.kernels.ops()) & set(cpu_types()):
         for attr, names in cpu_types()[op].items():

@@ -12,6 +12,9 @@ import pytest
 
 import graphmill
 from graphmill import dtypes, functions, train
+from graphmill.backprop.backward_pass import BackwardPass
+from graphmill.backprop.forward_op import ForwardOp
+from graphmill.backprop.gradient_options import GradientOptions
 from graphmill.deprecations import (
     RENAMED_MODULES,
     RENAMED_NAMES,
@@ -30,6 +33,8 @@ from graphmill.runtime.resources.variables import Variable
 from graphmill.runtime.state_machine import Transition
 from graphmill.spi import kernels
 from graphmill.testing.fakes.fault_injection import Faults
+from graphmill.testing.runners.subprocess_runner import CaseProcess
+from graphmill.testing.runners.tier_runner import TierResult
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -110,6 +115,33 @@ def test_old_method_of_faults_is_the_new_one() -> None:
         faults.let_go()
     assert caught[0].filename == __file__
     faults.wait_for_delay()  # returns at once
+
+
+def test_old_attribute_of_a_tier_result_is_the_new_one() -> None:
+    result = TierResult([], frozenset(), [])
+    with pytest.warns(DeprecationWarning, match="'results'") as caught:
+        assert result.answers is result.results
+    assert caught[0].filename == __file__
+
+
+def test_old_method_of_a_case_process_is_the_new_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(CaseProcess, "run", lambda _, text: text)
+    with (
+        CaseProcess("numpy") as process,
+        pytest.warns(DeprecationWarning, match="'run'") as caught,
+    ):
+        assert process.ask("case") == "case"  # type: ignore[comparison-overlap]
+    assert caught[0].filename == __file__
+
+
+def test_old_attribute_of_a_forward_op_is_the_new_one() -> None:
+    with graphmill.Graph().as_default() as graph:
+        x = graph.placeholder("float32", [])
+        backward = BackwardPass(graph, graphmill.default_host(), "gradients", (), GradientOptions())
+    op = ForwardOp(x.op, backward)
+    with pytest.warns(DeprecationWarning, match="'backward_pass'") as caught:
+        assert op.walk is op.backward_pass
+    assert caught[0].filename == __file__
 
 
 def test_old_method_of_a_session_is_the_new_one() -> None:

@@ -52,7 +52,7 @@ class Item:
     outputs: Sequence[Output]
 
 
-class Walk(ShapesOfForward):
+class BackwardPass(ShapesOfForward):
     """The backward pass of one call of `gradients`.
 
     Attributes:
@@ -81,7 +81,7 @@ class Walk(ShapesOfForward):
         self._items: dict[Any, Item] = {}
         self._definitions: dict[str, GradientDef | None] = {}
 
-    def back(
+    def propagate(
         self, grads: Mapping[Output, Sequence[Gradient]], targets: Sequence[Output]
     ) -> list[Gradient | None]:
         """Return the gradients of `targets`, given those of other outputs of this graph or body.
@@ -141,9 +141,9 @@ class Walk(ShapesOfForward):
         terms = sums.get(output)
         if not terms:
             return None
-        if len(terms) > 1 and self.options.in_turn:
+        if len(terms) > 1 and self.options.sequential:
             with self.graph.name_scope(f"{output[0].name}_gradient_sum"):
-                sums[output] = terms = [total(terms, in_turn=True)]
+                sums[output] = terms = [total(terms, sequential=True)]
         elif len(terms) > 1:
             sums[output] = terms = [total(terms)]
         return terms[0]
@@ -167,7 +167,7 @@ class Walk(ShapesOfForward):
     def definition(self, node: Node) -> GradientDef | None:
         """Return the registered gradient of a node's op."""
         other = node.attrs.get(GRADIENT_ATTR, b"").decode()
-        if other and not _is_of_a_process(other):
+        if other and not _has_process_local_name(other):
             return self._definition_named(other, node)
         if node.op not in self._definitions:
             self._definitions[node.op] = self.host.gradients.find(node.op_def)
@@ -287,10 +287,10 @@ def _is_branch(node: Node) -> bool:
     return is_switch(node) or is_merge(node)
 
 
-def _is_of_a_process(name: str) -> bool:
-    """Return whether a gradient has a number, which only the process that wrote the graph knows.
+def _has_process_local_name(name: str) -> bool:
+    """Return whether a gradient's name has the number that TensorFlow gives those of functions.
 
-    TensorFlow names those of functions so: `PartitionedCall-12`.
+    Only the process that wrote the graph knows what `PartitionedCall-12` refers to.
     """
     return name.rpartition("-")[2].isdecimal()
 

@@ -11,7 +11,7 @@ from graphmill.graph.tensor import Tensor
 from graphmill.ops import array, state
 
 if TYPE_CHECKING:
-    from graphmill.backprop.backward_pass import Walk
+    from graphmill.backprop.backward_pass import BackwardPass
     from graphmill.backprop.control_flow_analysis import Branch
     from graphmill.graph.builder import Graph
     from graphmill.graph.node import Node
@@ -27,14 +27,14 @@ class ForwardOp:
         source: name of this call of `gradients`; the `source` of gradient TensorArrays.
     """
 
-    __slots__ = ("_walk", "inputs", "node", "outputs", "source")
+    __slots__ = ("_backward", "inputs", "node", "outputs", "source")
 
-    def __init__(self, node: Node, walk: Walk) -> None:
+    def __init__(self, node: Node, backward: BackwardPass) -> None:
         self.node = node
         self.inputs = [Tensor(src, index) for src, index in node.sources]
         self.outputs = [Tensor(node, index) for index in range(node.num_outputs)]
-        self.source = walk.name
-        self._walk = walk
+        self.source = backward.name
+        self._backward = backward
 
     @property
     def type(self) -> str:
@@ -49,7 +49,7 @@ class ForwardOp:
     @property
     def graph(self) -> Graph:
         """The graph, to which the gradients are added."""
-        return self._walk.graph
+        return self._backward.graph
 
     def get_attr(self, name: str) -> Any:
         """Return an attr in canonical form.
@@ -64,20 +64,28 @@ class ForwardOp:
 
         Within a loop, the forward pass computes the shape, so that only the shape is saved.
         """
-        return self._walk.shape(tensor)
+        return self._backward.shape(tensor)
 
     def zeros(self, tensor: Tensor, dtype: Any = None) -> Tensor:
         """Return zeros of the shape of an input or output; `dtype` defaults to its type."""
-        return self._walk.zeros(tensor, dtype)
+        return self._backward.zeros(tensor, dtype)
 
     def branches(self, tensor: Tensor) -> tuple[Branch, ...]:
         """Return the branches of conditionals that contain a tensor, outermost first."""
-        return self._walk.structure.branches((tensor.op, tensor.value_index))
+        return self._backward.structure.branches((tensor.op, tensor.value_index))
 
     @property
-    def walk(self) -> Walk:
+    def walk(self) -> BackwardPass:
+        """The old name of `backward_pass`."""
+        from graphmill.deprecations import warn_renamed
+
+        warn_renamed("ForwardOp.walk", "backward_pass")
+        return self._backward
+
+    @property
+    def backward_pass(self) -> BackwardPass:
         """The backward pass that this belongs to."""
-        return self._walk
+        return self._backward
 
     def __repr__(self) -> str:
         return f"<ForwardOp {self.name!r} op={self.type}>"

@@ -22,7 +22,7 @@ from graphmill.ops import array, state
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from graphmill.backprop.backward_pass import Walk
+    from graphmill.backprop.backward_pass import BackwardPass
     from graphmill.backprop.forward_op import ForwardOp
     from graphmill.dtypes import DType
     from graphmill.graph.functions.function_body import FunctionBody
@@ -57,7 +57,7 @@ class FunctionGradient:
             functions: the functions, all with the same arguments and results.
             required: for each argument, whether its gradient is requested.
         """
-        bodies = [_Differentiated(op.walk, function, required) for function in functions]
+        bodies = [_Differentiated(op.backward_pass, function, required) for function in functions]
         result_types: dict[int, DType] = {}
         for body in bodies:
             for index, value in body.found.items():
@@ -78,16 +78,18 @@ class FunctionGradient:
 class _Differentiated:
     """The body of a function with its gradients added."""
 
-    def __init__(self, walk: Walk, function: FuncAttr, required: Sequence[bool]) -> None:
-        from graphmill.backprop.backward_pass import Walk as NewWalk
+    def __init__(
+        self, backward: BackwardPass, function: FuncAttr, required: Sequence[bool]
+    ) -> None:
+        from graphmill.backprop.backward_pass import BackwardPass as NewPass
 
-        self._outer, self._host = walk.graph, walk.host
+        self._outer, self._host = backward.graph, backward.host
         self._name = function.name
         body = instantiate_function(
-            function.name, function.attrs, walk.graph.library, walk.host.ops
+            function.name, function.attrs, backward.graph.library, backward.host.ops
         )
-        self._graph = Graph(walk.graph.ops)
-        self._graph.library = walk.graph.library
+        self._graph = Graph(backward.graph.ops)
+        self._graph.library = backward.graph.library
         copies = _copied(self._graph, body)
         self.args = _by_index(filter(is_argument, copies))
         rets = _by_index(filter(is_result, copies))
@@ -101,11 +103,11 @@ class _Differentiated:
                     grad = self._graph.placeholder(dtype, name="grad")
                     self._grads.append(grad.op)
                     ends.setdefault(source, []).append(grad)
-            inner = NewWalk(self._graph, walk.host, walk.name, (), walk.options)
+            inner = NewPass(self._graph, backward.host, backward.name, (), backward.options)
             targets = [
                 (arg, 0) for arg, is_wanted in zip(self.args, required, strict=True) if is_wanted
             ]
-            results = iter(inner.back(ends, targets))
+            results = iter(inner.propagate(ends, targets))
             self.found: dict[int, Tensor] = {}
             for index, is_wanted in enumerate(required):
                 value = next(results) if is_wanted else None

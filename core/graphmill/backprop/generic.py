@@ -36,9 +36,9 @@ def generic_gradient(
             gradient would repeat.
     """
     node = op.node
-    reason = _why_untraceable(node, op.walk.host)
+    reason = _why_untraceable(node, op.backward_pass.host)
     if reason:
-        near = op.walk.host.gradients.near(node.op)
+        near = op.backward_pass.host.gradients.near(node.op)
         raise NoGradientError(
             f"No gradient defined for operation '{node.name}' (op type: {node.op}): no gradient "
             f"function is registered, and {reason}{near}; register one with "

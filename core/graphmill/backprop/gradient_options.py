@@ -32,12 +32,12 @@ class GradientOptions(NamedTuple):
     Attributes:
         colocate: whether gradients are placed with their forward ops.
         gate: whether the gradients of the inputs of an op become available only together.
-        in_turn: whether several gradients of one tensor are added one after the other.
+        sequential: whether several gradients of one tensor are added one after the other.
     """
 
     colocate: bool = False
     gate: bool = False
-    in_turn: bool = False
+    sequential: bool = False
 
 
 def gradient_options(colocate: bool, gate: bool, aggregation_method: int | None) -> GradientOptions:

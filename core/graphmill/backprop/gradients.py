@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from graphmill.backprop.backward_pass import Walk
+from graphmill.backprop.backward_pass import BackwardPass
 from graphmill.backprop.control_flow_analysis import is_trainable
 from graphmill.backprop.gradient_options import gradient_options
 from graphmill.backprop.indexed_slices import IndexedSlices
@@ -87,27 +87,29 @@ def gradients(
         )
     stops = {_key(tensor) for tensor in _tensors(stop_gradients or [])}
     with graph.as_default(), graph.name_scope(name) as scope, graph.control_flow.unchecked():
-        walk = Walk(graph, host or default_host(), scope.rstrip("/"), stops, options)
-        restore_contexts(walk)
+        backward = BackwardPass(graph, host or default_host(), scope.rstrip("/"), stops, options)
+        restore_contexts(backward)
         first: dict[Output, list[Gradient]] = {}
         for index, (end, grad) in enumerate(zip(ends, end_grads, strict=True)):
             first.setdefault(_key(end), []).append(_first(graph, end, grad, f"grad_ys_{index}"))
-        results = _by_sources(walk, first, sources)
+        results = _by_sources(backward, first, sources)
         if unconnected_gradients == "zero":
             pairs = zip(sources, results, strict=True)
-            results[:] = [walk.zeros(tensor) if value is None else value for tensor, value in pairs]
+            results[:] = [
+                backward.zeros(tensor) if value is None else value for tensor, value in pairs
+            ]
     return results
 
 
 def _by_sources(
-    walk: Walk, first: dict[Output, list[Gradient]], sources: Sequence[Tensor]
+    backward: BackwardPass, first: dict[Output, list[Gradient]], sources: Sequence[Tensor]
 ) -> list[Gradient | None]:
     """Run the backward pass; constant `Enter`s stand for sources outside the loop of `ys`."""
     from graphmill.backprop.indexed_slices import total
 
-    aliases = [_aliases(walk, next(iter(first), None), source) for source in sources]
+    aliases = [_aliases(backward, next(iter(first), None), source) for source in sources]
     flat = [alias for group in aliases for alias in group]
-    gradients_of = dict(zip(flat, walk.back(first, flat), strict=True))
+    gradients_of = dict(zip(flat, backward.propagate(first, flat), strict=True))
     results: list[Gradient | None] = []
     for group in aliases:
         parts = [part for alias in group if (part := gradients_of[alias]) is not None]
@@ -115,19 +117,19 @@ def _by_sources(
     return results
 
 
-def _aliases(walk: Walk, end: Output | None, source: Tensor) -> list[Output]:
+def _aliases(backward: BackwardPass, end: Output | None, source: Tensor) -> list[Output]:
     key = _key(source)
-    path = walk.structure.frame_of(end) if end is not None else ()
-    if walk.structure.frame_of(key) == path:
+    path = backward.structure.frame_of(end) if end is not None else ()
+    if backward.structure.frame_of(key) == path:
         return [key]
     outputs: list[Output] = []
-    for enter in walk.structure.loop(path).invariants if path else ():
+    for enter in backward.structure.loop(path).invariants if path else ():
         origin = Tensor(enter)
         while is_enter(origin.op) and origin != source:
             origin = Tensor(*origin.op.sources[0])
         if origin == source:
             outputs.append((enter, 0))
-    if outputs or not walk.structure.frame_of(key):
+    if outputs or not backward.structure.frame_of(key):
         return outputs
     raise InvalidArgumentError(
         f"{source.name!r} is in a loop that does not contain the ys; build the gradient inside the "

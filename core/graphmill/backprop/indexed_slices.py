@@ -94,17 +94,17 @@ def dense(gradient: Gradient) -> Tensor:
     return gradient.to_tensor() if isinstance(gradient, IndexedSlices) else gradient
 
 
-def total(gradients: Sequence[Gradient], *, in_turn: bool = False) -> Gradient:
+def total(gradients: Sequence[Gradient], *, sequential: bool = False) -> Gradient:
     """Return the sum of gradients of one tensor: `IndexedSlices` if all of them are.
 
     Args:
         gradients: the gradients.
-        in_turn: whether each is added to the sum of those before it; otherwise, one node adds all.
+        sequential: whether each is added to the sum of those before it, or one node adds all.
     """
     if len(gradients) == 1:
         return gradients[0]
     slices = [item for item in gradients if isinstance(item, IndexedSlices)]
-    if not slices and in_turn:
+    if not slices and sequential:
         tensors = [dense(item) for item in gradients]
         return reduce(lambda before, tensor: math.add_n([before, tensor]), tensors)
     if len(slices) < len(gradients):

@@ -24,7 +24,7 @@ from graphmill.ops import array, control_flow, math, tensor_list
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from graphmill.backprop.backward_pass import Walk
+    from graphmill.backprop.backward_pass import BackwardPass
     from graphmill.backprop.control_flow_analysis import Branch, Loop, LoopVariable, Output
     from graphmill.backprop.indexed_slices import Gradient
     from graphmill.graph.builder import Graph
@@ -63,9 +63,9 @@ class _Variable:
 class ForwardLoop:
     """A loop that counts its iterations and saves their values, for its gradient."""
 
-    def __init__(self, walk: Walk, loop: Loop) -> None:
-        self.graph = walk.graph
-        self.structure = walk.structure
+    def __init__(self, backward: BackwardPass, loop: Loop) -> None:
+        self.graph = backward.graph
+        self.structure = backward.structure
         context = self.graph.control_flow.context_of(loop.loop_cond)
         if not isinstance(context, WhileContext):
             raise InternalError(
@@ -119,11 +119,11 @@ class ForwardLoop:
         So every iteration pushes one element, and the backward loop pops the matching one.
         """
         for predicate, branch in reversed(self.branches(tensor)):
-            other = switch(self._blank(tensor), Tensor(*predicate))[1 - branch]
+            other = switch(self._placeholder_value(tensor), Tensor(*predicate))[1 - branch]
             tensor = control_flow.merge([other, tensor]).output
         return tensor
 
-    def _blank(self, tensor: Tensor) -> Tensor:
+    def _placeholder_value(self, tensor: Tensor) -> Tensor:
         dtype = tensor.dtype.base_dtype
         if dtype.name == "variant":
             return _empty_list("float32")
@@ -195,20 +195,20 @@ def _source_of(tensor: Tensor) -> Tensor:
 class LoopGradient:
     """Build the backward loop of one loop."""
 
-    def __init__(self, walk: Walk, loop: Loop) -> None:
-        self._walk = walk
+    def __init__(self, backward: BackwardPass, loop: Loop) -> None:
+        self._backward = backward
         self._loop = loop
-        self._graph = walk.graph
+        self._graph = backward.graph
 
     def build(
         self, exit_grads: Mapping[Output, Gradient | None], reached: set[Output]
     ) -> list[tuple[Output, Gradient]]:
         """Return the gradients of the loop's inputs from outside, given those of its exits."""
-        loop, walk = self._loop, self._walk
+        loop, backward = self._loop, self._backward
         active = self._active(exit_grads)
         if not active:
             return []
-        forward = ForwardLoop(walk, loop)
+        forward = ForwardLoop(backward, loop)
         with self._graph.name_scope("while_grad"):
             count = forward.count()
             firsts = [self._first(variable, exit_grads) for variable in active]
@@ -226,7 +226,7 @@ class LoopGradient:
                     ends.setdefault(variable.result, []).append(inner.inside)
                 targets = [variable.inside for variable in active]
                 targets += [(enter, 0) for enter in invariants]
-                gradients = walk.back(ends, targets)
+                gradients = backward.propagate(ends, targets)
                 counter.close(counter.inside - 1)
             self._close(variables, gradients)
             sums = self._sums(context, invariants, gradients[len(active) :])
@@ -245,7 +245,7 @@ class LoopGradient:
         }
         while True:
             ends = [v.result for v in loop.variables if v.inside in active]
-            further = self._walk.needed_inside(ends) - active
+            further = self._backward.needed_inside(ends) - active
             if not further:
                 break
             active |= further
@@ -270,7 +270,7 @@ class LoopGradient:
             context = flow.context_of(variable.switch)
             with self._graph.control_dependencies(None), flow.entered(context):
                 exit_ = control_flow.exit(Tensor(variable.switch, 0)).op
-        return self._walk.zeros(Tensor(exit_))
+        return self._backward.zeros(Tensor(exit_))
 
     def _begin(self, context: BackwardContext, count: Tensor) -> _Variable:
         graph = self._graph
@@ -306,7 +306,7 @@ class LoopGradient:
     def _sum(self, context: BackwardContext, enter: Any, value: Tensor) -> Tensor:
         flow = self._graph.control_flow
         with flow.entered(context.outer):
-            zeros = self._walk.zeros(Tensor(*enter.sources[0]), value.dtype.base_dtype)
+            zeros = self._backward.zeros(Tensor(*enter.sources[0]), value.dtype.base_dtype)
         total = context.variable(zeros)
         with flow.entered(context):
             following = math.add_n([total.inside, value])
@@ -319,7 +319,7 @@ class LoopGradient:
         """Collect the rows of each iteration in lists, and concatenate them after the loop."""
         flow, graph = self._graph.control_flow, self._graph
         with flow.entered(context.outer):
-            shape = self._walk.shape(Tensor(*enter.sources[0]))
+            shape = self._backward.shape(Tensor(*enter.sources[0]))
             inner = shape[1:]
             none = array.concat_v2([graph.constant([0]), inner], 0)
         joined = []
@@ -363,26 +363,26 @@ def _empty_list(dtype: Any) -> Tensor:
     return empty_list
 
 
-def restore_contexts(walk: Walk) -> None:
+def restore_contexts(backward: BackwardPass) -> None:
     """Restore the control flow contexts of loops in an imported graph."""
-    flow = walk.graph.control_flow
+    flow = backward.graph.control_flow
     contexts: dict[Any, ControlFlowContext] = {}
-    for path in walk.structure.paths:
-        loop = walk.structure.loop(path)
+    for path in backward.structure.paths:
+        loop = backward.structure.loop(path)
         context = flow.context_of(loop.loop_cond)
         if context is None:
-            context = _restored(walk, loop, contexts.get(path[:-1]))
+            context = _restored(backward, loop, contexts.get(path[:-1]))
         contexts[path] = context
 
 
-def _restored(walk: Walk, loop: Loop, outer: ControlFlowContext | None) -> WhileContext:
-    graph = walk.graph
+def _restored(backward: BackwardPass, loop: Loop, outer: ControlFlowContext | None) -> WhileContext:
+    graph = backward.graph
     with graph.control_dependencies(None), graph.control_flow.entered(outer):
         enter = (loop.invariants + [v.enter for v in loop.variables])[0]
         context = WhileContext(graph, enter.attrs["parallel_iterations"])
     context.name = loop.path[-1]
     flow = graph.control_flow
-    for node in walk.structure.members(loop.path) + walk.structure.enters(loop.path):
+    for node in backward.structure.members(loop.path) + backward.structure.enters(loop.path):
         flow.put(node, context)
     with graph.control_dependencies(None):
         pivot = array.identity(Tensor(loop.variables[0].switch, 1))

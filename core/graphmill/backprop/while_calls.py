@@ -39,7 +39,7 @@ def while_gradient(
 
 
 @dataclass(slots=True)
-class _Part:
+class _FunctionBuilder:
     """A function under construction: its graph and its arguments."""
 
     graph: Graph
@@ -55,7 +55,7 @@ class _WhileGradient:
         self._cond = functions[CallKind.LOOP_CONDITION]
         self._body = functions[CallKind.LOOP_BODY]
         body = instantiate_function(
-            self._body.name, self._body.attrs, self._graph.library, op.walk.host.ops
+            self._body.name, self._body.attrs, self._graph.library, op.backward_pass.host.ops
         )
         rets = sorted(filter(is_result, body.graph), key=lambda node: node.attrs["index"])
         self._is_invariant = [
@@ -103,10 +103,10 @@ class _WhileGradient:
         inputs = [self._graph.constant(0), *op.inputs, *lists]
         types = [tensor.dtype.base_dtype for tensor in inputs]
 
-        def cond(part: _Part) -> list[Tensor]:
+        def cond(part: _FunctionBuilder) -> list[Tensor]:
             return _call(self._cond, part.args[1 : 1 + count], [dtypes.bool])
 
-        def body(part: _Part) -> list[Tensor]:
+        def body(part: _FunctionBuilder) -> list[Tensor]:
             values = part.args[1 : 1 + count]
             pushed = [
                 tensor_list.tensor_list_push_back(saved_list, values[p])
@@ -136,10 +136,10 @@ class _WhileGradient:
         ends = [1, 1 + len(saved), 1 + len(saved) + len(flows)]
         ends.append(ends[-1] + len(sums))
 
-        def cond(part: _Part) -> list[Tensor]:
+        def cond(part: _FunctionBuilder) -> list[Tensor]:
             return [part.args[0] > 0]
 
-        def body(part: _Part) -> list[Tensor]:
+        def body(part: _FunctionBuilder) -> list[Tensor]:
             values: dict[int, Tensor] = dict(zip(fixed, part.args[ends[3] :], strict=True))
             rests = []
             for p, total in zip(saved, part.args[ends[0] : ends[1]], strict=True):
@@ -175,14 +175,14 @@ class _WhileGradient:
         return results[ends[1] : ends[3]]
 
     def _function(
-        self, suffix: str, types: Sequence[DType], build: Callable[[_Part], list[Tensor]]
+        self, suffix: str, types: Sequence[DType], build: Callable[[_FunctionBuilder], list[Tensor]]
     ) -> FuncAttr:
         """Add a function to the library; `build` adds its nodes and returns its results."""
         graph = Graph(self._graph.ops)
         graph.library = self._graph.library
         with graph.as_default():
             args = [graph.placeholder(dtype, name="arg") for dtype in types]
-            results = build(_Part(graph, args))
+            results = build(_FunctionBuilder(graph, args))
         name = f"{self._body.name}_{suffix}_{len(self._graph.library)}"
         definition = function_def(
             name, graph, [arg.op for arg in args], [(r.op, r.value_index) for r in results]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from graphmill.deprecations import renamed_name
 from graphmill.dtypes import as_dtype
 from graphmill.errors import OpError
 from graphmill.testing.case_graph import case_graph
@@ -15,13 +16,13 @@ if TYPE_CHECKING:
     from graphmill.ops.definition.op_registry import OpRegistry
     from graphmill.testing.case import Case
 
-Asked = dict[str, dict[str, set[str]]]
+CoveredTypes = dict[str, dict[str, set[str]]]
 """Names of element types, by op and type attr."""
 
 
-def types_asked(cases: Iterable[Case], ops: OpRegistry) -> Asked:
+def covered_types(cases: Iterable[Case], ops: OpRegistry) -> CoveredTypes:
     """Return the dtypes of the nodes in all cases that expect a result."""
-    types: Asked = defaultdict(lambda: defaultdict(set))
+    types: CoveredTypes = defaultdict(lambda: defaultdict(set))
     for case in cases:
         if case.error:
             continue
@@ -35,3 +36,8 @@ def types_asked(cases: Iterable[Case], ops: OpRegistry) -> Asked:
                     name = as_dtype(node.attr[attr.name].type).base_dtype.name
                     types[node.op][attr.name].add(name)
     return types
+
+
+def __getattr__(name: str) -> Any:
+    """Resolve old names of this module."""
+    return renamed_name(__name__, name)

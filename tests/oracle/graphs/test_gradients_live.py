@@ -19,9 +19,9 @@ from graphmill.testing.case_writer import case_text, table_of
 from graphmill.testing.differential.gradients import classify
 from graphmill.testing.oracle.gradient_results import (
     GradientRequest,
-    ask_graphmill,
-    ask_tensorflow,
-    question,
+    gradient_graph,
+    graphmill_gradients,
+    tensorflow_gradients,
 )
 
 pytestmark = pytest.mark.oracle
@@ -36,7 +36,7 @@ def smooth_cases():
         if case.program is not None or case.error or ops.get(case.op).is_stateful:
             continue
         try:
-            prepared = question(case, REQUEST)
+            prepared = gradient_graph(case, REQUEST)
         except SpecError:
             continue
         if {value.dtype.name for value in prepared.smooth.values()} & {"float32", "complex64"}:
@@ -57,11 +57,13 @@ def test_gradients_of_an_op_are_tensorflows(op, tf):
     outcomes = []
     for case in BY_OP[op]:
         try:
-            answer = ask_tensorflow(case, REQUEST)
+            answer = tensorflow_gradients(case, REQUEST)
         except SpecError:
             continue
         text = REQUEST.text(case_text(op, table_of(case)))
-        outcome, message = classify(text, answer, lambda _, case=case: ask_graphmill(case, REQUEST))
+        outcome, message = classify(
+            text, answer, lambda _, case=case: graphmill_gradients(case, REQUEST)
+        )
         assert not message, f"{case.id}: {message}"
         outcomes.append(outcome)
     if not any(outcome.startswith("agree") for outcome in outcomes):

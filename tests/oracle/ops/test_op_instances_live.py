@@ -50,6 +50,6 @@ def test_instances_are_answered_alike(family, processes):
     wrong = []
     for op, cases in FAMILIES[family].items():
         for text in Sweep(OPS.get(op), cases, SEED).texts(COUNT):
-            outcome, message = classify(text, theirs.ask(text), ours.ask, "session")
+            outcome, message = classify(text, theirs.run(text), ours.run, "session")
             wrong += [f"{text}\n# {message}"] if outcome == "differ" else []
     assert not wrong, "\n\n".join(wrong)

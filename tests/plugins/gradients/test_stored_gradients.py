@@ -11,13 +11,13 @@ import pytest
 from graphmill.testing.case import load_cases
 from graphmill.testing.differential.gradients import difference
 from graphmill.testing.golden import CaseResult
-from graphmill.testing.oracle.gradient_results import GradientRequest, ask_graphmill
+from graphmill.testing.oracle.gradient_results import GradientRequest, graphmill_gradients
 
 pytestmark = pytest.mark.divided
 
 FOLDER = Path(__file__).parents[2] / "data/gradients"
 ORDERS = {"first": 1, "second": 2}
-QUESTIONS = {
+CASES = {
     case.id: (case, stem) for stem in ORDERS for case in load_cases(stems=[stem], folder=FOLDER)
 }
 
@@ -34,11 +34,14 @@ def results(stem: str) -> dict[str, CaseResult]:
     return found
 
 
-@pytest.mark.parametrize("name", QUESTIONS)
+@pytest.mark.parametrize("name", CASES)
 def test_gradients_are_as_they_are_stored(name: str) -> None:
-    case, stem = QUESTIONS[name]
-    assert difference(results(stem)[name], ask_graphmill(case, GradientRequest(ORDERS[stem]))) == ""
+    case, stem = CASES[name]
+    assert (
+        difference(results(stem)[name], graphmill_gradients(case, GradientRequest(ORDERS[stem])))
+        == ""
+    )
 
 
 def test_every_stored_gradient_has_a_case() -> None:
-    assert {case for stem in ORDERS for case in results(stem)} == set(QUESTIONS)
+    assert {case for stem in ORDERS for case in results(stem)} == set(CASES)

@@ -32,7 +32,7 @@ def nodes_named(graph, part):
         graphmill.AggregationMethod.EXPERIMENTAL_ACCUMULATE_N,
     ],
 )
-def test_gradients_are_added_in_turn(graph, method):
+def test_gradients_are_added_one_after_the_other(graph, method):
     x = graph.constant([1.0, 2.0], name="x")
     y = x * 3.0 + x * 4.0 + x * 5.0
     (grad,) = graphmill.gradients(y, x, aggregation_method=method)

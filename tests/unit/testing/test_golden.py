@@ -8,7 +8,7 @@ from graphmill.testing.case_inputs import numpy_dtype
 from graphmill.testing.golden import CaseResult, Stored, read_results, write_results
 
 
-def test_answers_round_trip(tmp_path):
+def test_results_round_trip(tmp_path):
     strings = np.array([[b"a", b"\xff\0"]], dtype=object)
     bfloat = np.array([1.5, np.nan], numpy_dtype("bfloat16"))
     values = (np.array(3, np.int64), np.zeros((0, 2), np.float32), strings, bfloat)
@@ -27,7 +27,7 @@ def test_answers_round_trip(tmp_path):
         assert value.tolist() == expected.tolist() or np.isnan(expected.astype(float)).any()
 
 
-def test_the_same_answers_make_the_same_file(tmp_path):
+def test_equal_results_make_equal_files(tmp_path):
     stored = {"a": Stored("1", CaseResult((np.arange(3),), ("int64",)))}
     for name in ("x", "y"):
         write_results(tmp_path / f"{name}.npz", stored, "a test")

@@ -48,7 +48,7 @@ def test_unknown_gate_is_refused(graph):
         sgd().minimize(v * v, gate_gradients=3)
 
 
-def test_gradients_are_added_in_turn(graph):
+def test_gradients_are_added_one_after_the_other(graph):
     v = graphmill.Variable(2.0)
     loss = v * 3.0 + v * 4.0 + v * 5.0
     method = graphmill.AggregationMethod.EXPERIMENTAL_TREE

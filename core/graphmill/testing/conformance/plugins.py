@@ -83,7 +83,7 @@ class PluginTests:
         monkeypatch.setenv(VALIDATE_VARIABLE, "1")
         expected, actual = _run(host, "off", case), _run(host, tier, case)
         for run, (expected_result, actual_result) in enumerate(
-            zip(expected.answers, actual.answers, strict=True), 1
+            zip(expected.results, actual.results, strict=True), 1
         ):
             where = f"op {case.op}{_supplied(host, case.op)}, jit {tier!r}, run {run}"
             assert expected_result.error != "Internal", f"{where}: {expected_result.message}"

@@ -41,14 +41,14 @@ def accepted() -> tuple[Accepted, ...]:
 
 
 def classify(
-    text: str, expected: CaseResult, ask: Callable[[str], CaseResult], *, strict: bool = False
+    text: str, expected: CaseResult, run: Callable[[str], CaseResult], *, strict: bool = False
 ) -> tuple[str, str]:
     """Return the outcome of a comparison, and for "differ" the difference.
 
     Args:
-        text: the question, as written by `gradient_results.GradientRequest.text`.
+        text: the request and the case, as written by `gradient_results.GradientRequest.text`.
         expected: TensorFlow's result.
-        ask: returns graphmill's result; not called if TensorFlow has none.
+        run: returns graphmill's result; not called if TensorFlow has none.
         strict: whether to report accepted differences too.
     """
     outcome = outcome_without_result(expected)
@@ -56,7 +56,7 @@ def classify(
         return outcome, ""
     if expected.error == NO_GRADIENT:  # JAX may differentiate the kernel here
         return "TensorFlow has no gradient", ""
-    actual = ask(text)
+    actual = run(text)
     if actual.error == NO_CASE and FAILS in actual.message:  # the values differ, not the gradients
         return "only graphmill fails", ""
     detail = difference(expected, actual)

@@ -81,7 +81,7 @@ def outcome_without_result(expected: CaseResult) -> str:
 def classify(
     text: str,
     expected: CaseResult,
-    ask: Callable[[str], CaseResult],
+    run: Callable[[str], CaseResult],
     backend: str,
     *,
     strict: bool = False,
@@ -91,7 +91,7 @@ def classify(
     Args:
         text: the instance, as a case file.
         expected: TensorFlow's result.
-        ask: returns graphmill's result; not called if TensorFlow has none.
+        run: returns graphmill's result; not called if TensorFlow has none.
         backend: the backend that computes it: "numpy", "session" or "jax".
         strict: whether to report accepted differences too.
     """
@@ -102,7 +102,7 @@ def classify(
         return "TensorFlow has no kernel", ""
     if backend == "jax" and expected.error:
         return "not applicable", ""
-    actual = ask(text)
+    actual = run(text)
     if actual.error.startswith("<") and actual.error not in (CRASHED, HANGS):
         return "not applicable", ""  # not a valid case here, or a value that no attr can hold
     (case,) = parse_cases(text, "sweep")

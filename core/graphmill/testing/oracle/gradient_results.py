@@ -57,7 +57,7 @@ class GradientRequest:
 
     @classmethod
     def of(cls, text: str) -> Self:
-        """Parse the request in the first line of a question."""
+        """Parse the request in the first line of a text."""
         line = text.partition("\n")[0]
         if not line.startswith(_HEADER):
             return cls()
@@ -65,13 +65,13 @@ class GradientRequest:
         return cls(int(order), shapes == "known")
 
     def text(self, case_text: str) -> str:
-        """Return a question: the request as a TOML comment, then the case."""
+        """Return a text: the request as a TOML comment, then the case."""
         shapes = "known" if self.shapes else "unknown"
         return f"{_HEADER}{self.order}, shapes {shapes}\n{case_text}"
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class GradientGraph:
     """A graph, its floating feeds, other feeds, the steps before the last, and its results."""
 
     graph_def: Any
@@ -81,7 +81,7 @@ class Question:
     ys: list[str]
 
 
-def question(case: Case, request: GradientRequest) -> Question:
+def gradient_graph(case: Case, request: GradientRequest) -> GradientGraph:
     """Make the graph of a case whose fetches are differentiated.
 
     Raises:
@@ -113,7 +113,7 @@ def question(case: Case, request: GradientRequest) -> Question:
     ys = [name for name, dtype in zip(fetches, types, strict=True) if dtype in SMOOTH]
     if not smooth or not ys:
         raise SpecError("no feed or no fetch of the case has a gradient")
-    return Question(graph_def, smooth, others, tuple([*f, *t] for f, t in before), ys)
+    return GradientGraph(graph_def, smooth, others, tuple([*f, *t] for f, t in before), ys)
 
 
 def weights(value: Values, derivative: int = 0) -> Values:
@@ -124,7 +124,9 @@ def weights(value: Values, derivative: int = 0) -> Values:
     return np.asarray(np.cos(count + 1)).astype(value.dtype)
 
 
-def ask_tensorflow(case: Case, request: GradientRequest, *, timeout_ms: int = 0) -> CaseResult:
+def tensorflow_gradients(
+    case: Case, request: GradientRequest, *, timeout_ms: int = 0
+) -> CaseResult:
     """Compute gradients with `tf.gradients`. Needs the `tensorflow-cpu` wheel.
 
     Args:
@@ -139,8 +141,8 @@ def ask_tensorflow(case: Case, request: GradientRequest, *, timeout_ms: int = 0)
 
     tf = importlib.import_module("tensorflow")
     v1 = tf.compat.v1
-    question_ = question(case, request)
-    content = question_.graph_def.SerializeToString()
+    problem = gradient_graph(case, request)
+    content = problem.graph_def.SerializeToString()
     refusals: tuple[type[Exception], ...] = (  # errors that gradient functions raise
         *(LookupError, ValueError, TypeError, NotImplementedError, AssertionError, AttributeError),
     )
@@ -165,10 +167,10 @@ def ask_tensorflow(case: Case, request: GradientRequest, *, timeout_ms: int = 0)
             rows = [hasattr(one, "values") for one in derivatives]
             return [None if one is None else tf.convert_to_tensor(one) for one in derivatives], rows
 
-    return _result(question_, request, build, session, add, (refusals, (tf.errors.OpError,)))
+    return _result(problem, request, build, session, add, (refusals, (tf.errors.OpError,)))
 
 
-def ask_graphmill(case: Case, request: GradientRequest) -> CaseResult:
+def graphmill_gradients(case: Case, request: GradientRequest) -> CaseResult:
     """Compute gradients with `graphmill.gradients`.
 
     Raises:
@@ -178,7 +180,7 @@ def ask_graphmill(case: Case, request: GradientRequest) -> CaseResult:
     from graphmill.backprop.indexed_slices import dense
     from graphmill.errors import OpError
 
-    question_ = question(case, request)
+    problem = gradient_graph(case, request)
 
     def add(graph: Any, derivative: int, ys: Any, xs: Any, gradients: Any) -> Any:
         with graph.as_default():
@@ -191,9 +193,9 @@ def ask_graphmill(case: Case, request: GradientRequest) -> CaseResult:
             return [None if one is None else dense(one) for one in derivatives], rows
 
     return _result(
-        question_,
+        problem,
         request,
-        lambda: graphmill.Graph.from_graph_def(question_.graph_def),
+        lambda: graphmill.Graph.from_graph_def(problem.graph_def),
         lambda graph: graphmill.Session(graph=graph),
         add,
         ((), (OpError,)),
@@ -201,19 +203,24 @@ def ask_graphmill(case: Case, request: GradientRequest) -> CaseResult:
 
 
 def _result(
-    question_: Question, request: GradientRequest, build: Any, session: Any, add: Any, refusals: Any
+    problem: GradientGraph,
+    request: GradientRequest,
+    build: Any,
+    session: Any,
+    add: Any,
+    refusals: Any,
 ) -> CaseResult:
     """Compute values and gradients of each order in one system."""
     building, running = refusals
-    feeds = {**question_.smooth, **question_.others}
+    feeds = {**problem.smooth, **problem.others}
     try:
         graph = build()
-        values = _run(session(graph), question_, question_.ys, feeds)
+        values = _run(session(graph), problem, problem.ys, feeds)
         graph = build()
     except (*building, *running) as error:
         raise SpecError(f"{FAILS}{type(error).__name__}: {error}") from error
-    xs = [graph.get_tensor_by_name(name) for name in question_.smooth]
-    ys = [graph.get_tensor_by_name(name) for name in question_.ys]
+    xs = [graph.get_tensor_by_name(name) for name in problem.smooth]
+    ys = [graph.get_tensor_by_name(name) for name in problem.ys]
     try:
         derivatives: list[Any] = []
         rows: list[bool] = []
@@ -223,8 +230,8 @@ def _result(
             ys = [one for one in derivatives if one is not None]
             if not ys or derivative == request.order - 1:
                 break
-            values = _run(session(graph), question_, ys, feeds)
-        results = iter(_run(session(graph), question_, ys, feeds) if ys else ())
+            values = _run(session(graph), problem, ys, feeds)
+        results = iter(_run(session(graph), problem, ys, feeds) if ys else ())
     except (*building, *running) as error:
         name = NO_GRADIENT if isinstance(error, LookupError) else type(error).__name__
         return CaseResult(error=name.removesuffix("Error"), message=str(error))
@@ -241,9 +248,11 @@ def _type(tensor: Any, is_rows: bool) -> str:
     return name + ROWS if is_rows else name
 
 
-def _run(opened: Any, question_: Question, fetches: Sequence[Any], feeds: dict[str, Values]) -> Any:
+def _run(
+    opened: Any, problem: GradientGraph, fetches: Sequence[Any], feeds: dict[str, Values]
+) -> Any:
     with opened as session:
-        for step in question_.before:
+        for step in problem.before:
             session.run(step, feeds)
         return session.run(list(fetches), feeds)
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from graphmill.deprecations import renamed_name
 from graphmill.ops.definition.op_registry import OpRegistry
 from graphmill.testing.case_folder import case_folder
 from graphmill.testing.case_graph import case_graph
@@ -36,7 +37,7 @@ def version() -> str:
     return f"tensorflow {_tf().__version__}"
 
 
-def ask(case: Case, *, timeout_ms: int = 0) -> CaseResult:
+def run_case(case: Case, *, timeout_ms: int = 0) -> CaseResult:
     """Run a case in TensorFlow; an error becomes a result with its class name.
 
     Args:
@@ -46,14 +47,14 @@ def ask(case: Case, *, timeout_ms: int = 0) -> CaseResult:
     Raises:
         Exception: TensorFlow raised it for an invalid case (an unknown op or attr).
     """
-    result = _ask(case, shapes=False, timeout_ms=timeout_ms)
+    result = _run_case(case, shapes=False, timeout_ms=timeout_ms)
     if result.error and not result.message.startswith(_RUN):
         # Some shape functions reject an input of unknown shape that the kernel would accept.
-        return _ask(case, shapes=True, timeout_ms=timeout_ms)
+        return _run_case(case, shapes=True, timeout_ms=timeout_ms)
     return result
 
 
-def _ask(case: Case, *, shapes: bool, timeout_ms: int) -> CaseResult:
+def _run_case(case: Case, *, shapes: bool, timeout_ms: int) -> CaseResult:
     tf = _tf()
     if _framework("op_def_registry").get(case.op) is None:
         return CaseResult(
@@ -259,3 +260,8 @@ _FIELDS = {
     "float": "f",
     "bool": "b",
 }
+
+
+def __getattr__(name: str) -> Any:
+    """Resolve old names of this module."""
+    return renamed_name(__name__, name)

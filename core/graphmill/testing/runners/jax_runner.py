@@ -63,22 +63,22 @@ class JaxRunner(KernelRunner):
         return results
 
     def _run_together(self, cases: Iterable[Case]) -> dict[str, CaseResult | NotApplicableError]:
-        answers: dict[str, CaseResult | NotApplicableError] = {}
+        by_id: dict[str, CaseResult | NotApplicableError] = {}
         bound: dict[str, BoundCase] = {}
         for case in cases:
             try:
                 one = self.bind(case)
             except NotApplicableError as reason:
-                answers[case.id] = reason
+                by_id[case.id] = reason
                 continue
             if one.kernel.definition.is_traceable:
                 bound[case.id] = one
             else:
-                answers[case.id] = self.run(case)
+                by_id[case.id] = self.run(case)
         results = _compiled(list(bound.values()))
         for (case_id, one), outputs in zip(bound.items(), results, strict=True):
-            answers[case_id] = checked_result(outputs, one.output_types)
-        return answers
+            by_id[case_id] = checked_result(outputs, one.output_types)
+        return by_id
 
     def _run(self, case: Case) -> CaseResult:
         bound = self.bind(case)

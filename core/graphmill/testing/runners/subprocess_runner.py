@@ -1,7 +1,7 @@
 """Run op cases in a subprocess, which may crash, hang or run out of memory.
 
     with CaseProcess("session") as ours, CaseProcess("tensorflow", python=PYTHON) as theirs:
-        answer = ours.ask(text)
+        result = ours.run(text)
 
 The process runs `python -m graphmill.testing.runners.subprocess_runner`.
 """
@@ -17,7 +17,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from graphmill.deprecations import renamed_name
+from graphmill.deprecations import renamed_name, warn_renamed
 from graphmill.testing.case import parse_cases
 from graphmill.testing.case_inputs import SpecError
 from graphmill.testing.golden import CaseResult
@@ -60,7 +60,7 @@ class CaseProcess:
         self._connection: Connection[Any, Any] | None = None
         self._folder = tempfile.TemporaryDirectory()
 
-    def ask(self, text: str) -> CaseResult:
+    def run(self, text: str) -> CaseResult:
         """Run the case in a text; a crash or a timeout is a result with an error."""
         connection = self._connection or self._start()
         try:
@@ -73,6 +73,11 @@ class CaseProcess:
             return CaseResult(error=CRASHED)
         self._end()
         return CaseResult(error=HANGS)
+
+    def ask(self, text: str) -> CaseResult:
+        """Call `run`; this is its old name."""
+        warn_renamed("CaseProcess.ask", "run")
+        return self.run(text)
 
     def close(self) -> None:
         """Kill the process."""
@@ -123,7 +128,7 @@ def _is_checkout(path: str) -> bool:
 
 def main(backend: str, descriptor: int) -> None:
     """Run cases until the parent process closes the connection."""
-    ask = _runner_for(backend)
+    run = _runner_for(backend)
     with Connection(descriptor) as connection:
         connection.send("ready")
         while True:
@@ -131,7 +136,7 @@ def main(backend: str, descriptor: int) -> None:
                 text = connection.recv()
             except EOFError:
                 return
-            result = _result(text, ask)
+            result = _result(text, run)
             try:
                 connection.send(result)
             except MemoryError:
@@ -140,12 +145,12 @@ def main(backend: str, descriptor: int) -> None:
                 )
 
 
-def _result(text: str, ask: Callable[[Case, str], CaseResult]) -> CaseResult:
+def _result(text: str, run: Callable[[Case, str], CaseResult]) -> CaseResult:
     from graphmill.testing.runners.kernel_runner import NotApplicableError
 
     try:
         (case,) = parse_cases(text, "sweep")
-        result = ask(case, text)
+        result = run(case, text)
         if {"resource", "variant"} & set(result.dtypes):
             return CaseResult(error=NO_CASE, message="handles cannot be compared")
         return result
@@ -164,16 +169,18 @@ def _runner_for(backend: str) -> Callable[[Case, str], CaseResult]:
     if backend != "jax":  # XLA reserves more than it uses
         resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
     if backend == TENSORFLOW_GRADIENTS:
-        return lambda case, text: gradient_results.ask_tensorflow(
+        return lambda case, text: gradient_results.tensorflow_gradients(
             case, GradientRequest.of(text), timeout_ms=_WAIT_MS
         )
     if backend == GRADIENTS:
-        return lambda case, text: gradient_results.ask_graphmill(case, GradientRequest.of(text))
+        return lambda case, text: gradient_results.graphmill_gradients(
+            case, GradientRequest.of(text)
+        )
     if backend == "tensorflow":
         from graphmill.testing.oracle import tensorflow_oracle
 
         tensorflow_oracle.version()
-        return lambda case, _: tensorflow_oracle.ask(case, timeout_ms=_WAIT_MS)
+        return lambda case, _: tensorflow_oracle.run_case(case, timeout_ms=_WAIT_MS)
     from graphmill.testing.runners import backends
 
     runner = backends.runner(backend)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from graphmill.deprecations import renamed_name
+from graphmill.deprecations import renamed_name, warn_renamed
 from graphmill.explain import explain_all
 from graphmill.graph.device_name import parse_device_name
 from graphmill.graph.formats.import_export import graph_from_graph_def
@@ -30,14 +30,20 @@ class TierResult(NamedTuple):
     """The result of a case in one tier.
 
     Attributes:
-        answers: the result of each run.
+        results: the result of each run.
         compiled: the nodes of its graph that were compiled.
         reasons: the reasons why other nodes were not compiled.
     """
 
-    answers: list[CaseResult]
+    results: list[CaseResult]
     compiled: frozenset[str]
     reasons: list[str]
+
+    @property
+    def answers(self) -> list[CaseResult]:
+        """The old name of `results`."""
+        warn_renamed("TierResult.answers", "results")
+        return self.results
 
 
 class TierRunner(SessionRunner):

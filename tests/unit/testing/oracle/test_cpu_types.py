@@ -5,7 +5,7 @@ from __future__ import annotations
 from graphmill.dtypes import as_dtype
 from graphmill.ops.definition.op_registry import OpRegistry
 from graphmill.testing.case import parse_cases
-from graphmill.testing.dtype_coverage import types_asked
+from graphmill.testing.dtype_coverage import covered_types
 from graphmill.testing.oracle.cpu_types import cpu_types
 
 
@@ -21,4 +21,4 @@ def test_ops_attrs_and_types_are_registered():
 
 def test_dtypes_of_cases_are_listed():
     cases = parse_cases('[[Neg]]\neach.T = ["float32", "int8"]\nin = ["T: [1, -2]"]', "mine")
-    assert types_asked(cases, OpRegistry())["Neg"]["T"] == {"float32", "int8"}
+    assert covered_types(cases, OpRegistry())["Neg"]["T"] == {"float32", "int8"}

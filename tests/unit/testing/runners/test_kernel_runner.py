@@ -37,7 +37,7 @@ def negate(xp, x):
     return xp.negative(x)
 
 
-def test_the_answer_is_the_kernel_s():
+def test_result_is_that_of_the_kernel():
     result = run(NEG, negate)
     assert result.outputs[0].tolist() == [-1, -2]
     assert result.dtypes == ("float32",)
