@@ -52,7 +52,7 @@ def random_numbers(seed: int | None, rerandomizes: bool) -> Dataset:
 
 
 def counter(start: Any, step: Any, dtype: Any, name: str | None) -> Dataset:
-    """Return a dataset of numbers without an end; see `Dataset.counter`."""
+    """Return an infinite dataset of numbers; see `Dataset.counter`."""
     first = scalar(start, dtype, "counter: start")
     distance = scalar(step, dtype, "counter: step")
     if first.value is None or distance.value is None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from graphmill.data.element_spec import TensorSpec, flatten, pack
+from graphmill.data.element_spec import TensorSpec, element_of, flatten, pack
 from graphmill.data.recipe import Component
 from graphmill.data.steps import batch_arguments, known_batch, step
 from graphmill.dtypes import as_dtype
@@ -68,12 +68,12 @@ def ragged_batches(
     def encoded(*element: Any) -> Any:
         leaves = [
             leaf if rank is None else _as_variant(leaf, rank, splits)
-            for leaf, rank in zip(flatten(_element(element)), ranks, strict=True)
+            for leaf, rank in zip(flatten(element_of(element)), ranks, strict=True)
         ]
         return pack(source.element_spec, leaves)
 
     def decoded(*element: Any) -> Any:
-        parts = zip(flatten(_element(element)), specs, ranks, strict=True)
+        parts = zip(flatten(element_of(element)), specs, ranks, strict=True)
         leaves = [
             leaf if rank is None else _of_variants(leaf, first, spec, rank, splits)
             for leaf, spec, rank in parts
@@ -101,11 +101,6 @@ def sparse_batches(source: Dataset, batch_size: Any, row_shape: Any) -> Dataset:
         ops.dense_to_sparse_batch_dataset, source, [size, Component(limits, "int64")], packed
     )
     return variants.map(lambda parts: _of_parts(parts, spec, len(limits)))
-
-
-def _element(parts: tuple[Any, ...]) -> Any:
-    """Return an element from the arguments of a function: one, or the parts of a tuple."""
-    return parts[0] if len(parts) == 1 else parts
 
 
 def _ragged_rank(spec: Any) -> int | None:

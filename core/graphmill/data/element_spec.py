@@ -91,6 +91,11 @@ def flatten(structure: Any) -> list[Any]:
     return structures.flatten(structure)
 
 
+def element_of(arguments: tuple[Any, ...]) -> Any:
+    """Return the element with which a function was called: one argument, or a tuple of several."""
+    return arguments[0] if len(arguments) == 1 else arguments
+
+
 def pack(structure: Any, leaves: Iterable[Any]) -> Any:
     """Return an element with the structure of another one and new leaves."""
     return structures.pack(structure, leaves)

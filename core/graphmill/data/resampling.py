@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from graphmill.data.dataset import Dataset
+from graphmill.data.element_spec import element_of
 from graphmill.data.recipe import Component
 from graphmill.errors import InvalidValueError
 from graphmill.functions import (
@@ -54,7 +55,7 @@ def resampled(
 ) -> Dataset:
     """Reject and repeat elements; see `Dataset.rejection_resample`."""
     target = _distribution(target_dist, "target_dist")
-    original = source.map(lambda *element: (class_func(*element), _element(element)))
+    original = source.map(lambda *element: (class_func(*element), element_of(element)))
     if initial_dist is None:
         share = None  # it changes with the estimate
         initial = _estimated(source.map(class_func), len(target))
@@ -80,11 +81,6 @@ def resampled(
         seed,
         stop_on_empty_dataset=True,
     )
-
-
-def _element(parts: tuple[Any, ...]) -> Any:
-    """Return an element from the arguments of a function: one, or the parts of a tuple."""
-    return parts[0] if len(parts) == 1 else parts
 
 
 def _distribution(value: Any, name: str) -> Distribution:

@@ -21,7 +21,7 @@ class SourceMethods:
         rerandomize_each_iteration: bool | None = None,
         name: str | None = None,
     ) -> Dataset:
-        """Return a dataset of random numbers without an end: int64, below 2**32.
+        """Return an infinite dataset of random numbers: int64, below 2**32.
 
         Args:
             seed: the seed of the op; see `graphmill.get_seed`. Equal seeds give TensorFlow's
@@ -36,7 +36,7 @@ class SourceMethods:
     def counter(
         start: Any = 0, step: Any = 1, dtype: Any = "int64", name: str | None = None
     ) -> Dataset:
-        """Return a dataset of numbers without an end: `start`, `start + step` and so on.
+        """Return an infinite dataset of numbers: `start`, `start + step` and so on.
 
         Raises:
             InvalidArgumentError: a number is a tensor, or not of the type.
@@ -123,8 +123,8 @@ class SourceMethods:
 
         Args:
             datasets: the datasets.
-            weights: the probability of each dataset, up to a factor; or a dataset of these. By
-                default all are equal.
+            weights: the probability of each dataset, which need not sum to 1; or a dataset of
+                these. By default all are equal.
             seed: as for `random`.
             stop_on_empty_dataset: whether the result ends with the first of the datasets; else
                 with the last.

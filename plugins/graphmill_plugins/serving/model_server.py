@@ -71,7 +71,7 @@ class ModelServer:
         Safe to call twice.
 
         Args:
-            grace: after how many seconds requests in progress are given up.
+            grace: after how many seconds requests in progress are cancelled.
         """
         if self._is_stopped:
             return
@@ -135,7 +135,7 @@ class ModelServer:
             await asyncio.wait([self._watcher])
         if self._core is not None:
             manager = self._core.manager
-            # Requests that are given up are still answered, so listeners may take longer.
+            # Cancelled requests still get a response, so listeners may take longer.
             timer = asyncio.get_running_loop().call_later(grace, manager.give_up)
             timeout = grace + _ANSWER_SECONDS
             await asyncio.gather(*[listener.stop(timeout) for listener in self._listeners])

@@ -1,4 +1,4 @@
-"""`eager_task`: a task that runs at once, up to where it waits."""
+"""`eager_task`: a task that starts immediately and runs up to its first wait."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def eager_task(
     loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, None]
 ) -> asyncio.Task[None]:
-    """Return a task that has run up to where it waits, if this Python can do that."""
+    """Return a task that has run up to its first wait; before Python 3.12, a scheduled one."""
     if sys.version_info >= (3, 12):
         return asyncio.Task(coroutine, loop=loop, eager_start=True)
     return loop.create_task(coroutine)

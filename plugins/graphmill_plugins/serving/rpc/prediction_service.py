@@ -26,6 +26,8 @@ from graphmill_plugins.serving.requests.model_metadata import signature_def_map
 from graphmill_plugins.serving.rpc.tensor_fields import fill_tensor
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from graphmill_plugins.serving.models.model_version import ModelVersion
     from graphmill_plugins.serving.models.served_signature import Arrays, ServedSignature
     from graphmill_plugins.serving.requests.server_core import ServerCore
@@ -69,29 +71,39 @@ class PredictionService:
         self, request: proto.ClassificationRequest, deadline: float | None
     ) -> proto.ClassificationResponse:
         """Answer Classify."""
-        version = find_version(self._core, request.model_spec)
-        signature = version.signature(request.model_spec.signature_name)
-        names = classification_outputs(signature)
-        examples = serialized_examples(request.input)
-        outputs = await self._core.run(version, signature, {INPUTS: examples}, names, deadline)
+        version, signature, outputs = await self._run_on_examples(
+            request, classification_outputs, deadline
+        )
         return proto.ClassificationResponse(
             model_spec=_spec(version, signature.name),
-            result=to_classification_result(outputs, len(examples)),
+            result=to_classification_result(*outputs),
         )
 
     async def regress(
         self, request: proto.RegressionRequest, deadline: float | None
     ) -> proto.RegressionResponse:
         """Answer Regress."""
-        version = find_version(self._core, request.model_spec)
-        signature = version.signature(request.model_spec.signature_name)
-        names = regression_outputs(signature)
-        examples = serialized_examples(request.input)
-        outputs = await self._core.run(version, signature, {INPUTS: examples}, names, deadline)
+        version, signature, outputs = await self._run_on_examples(
+            request, regression_outputs, deadline
+        )
         return proto.RegressionResponse(
             model_spec=_spec(version, signature.name),
-            result=to_regression_result(outputs, len(examples)),
+            result=to_regression_result(*outputs),
         )
+
+    async def _run_on_examples(
+        self,
+        request: proto.ClassificationRequest | proto.RegressionRequest,
+        outputs_of: Callable[[ServedSignature], Sequence[str]],
+        deadline: float | None,
+    ) -> tuple[ModelVersion, ServedSignature, tuple[Arrays, int]]:
+        """Run the signature of a request on its examples; return outputs and their number, too."""
+        version = find_version(self._core, request.model_spec)
+        signature = version.signature(request.model_spec.signature_name)
+        names = outputs_of(signature)
+        examples = serialized_examples(request.input)
+        outputs = await self._core.run(version, signature, {INPUTS: examples}, names, deadline)
+        return version, signature, (outputs, len(examples))
 
     async def multi_inference(
         self, request: proto.MultiInferenceRequest, deadline: float | None
