@@ -75,7 +75,7 @@ def compare_sessions(
             "With all tensors fetched, the outputs agree: the difference comes from computing "
             "several nodes together"
         )
-    return _located(outputs, shared, left, right, accepted, skipped, names, notes)
+    return _compare_intermediate(outputs, shared, left, right, accepted, skipped, names, notes)
 
 
 def compare_with_values(
@@ -115,10 +115,10 @@ def compare_with_values(
     outputs = tuple(
         difference_of(name, values[name], references[name], accepted) for name in chosen
     )
-    return _located(outputs, known, values, references, accepted, skipped, chosen, [])
+    return _compare_intermediate(outputs, known, values, references, accepted, skipped, chosen, [])
 
 
-def _located(
+def _compare_intermediate(
     outputs: tuple[TensorDifference, ...],
     tensors: Sequence[StepTensor],
     left: Mapping[str, Any],

@@ -125,21 +125,21 @@ class Replay(Debugger):
         if is_argument(instance.node) and run.caller is None:
             return  # a feed
         pairs = zip(recorded.outputs, event.outputs, strict=True)
-        for output, (before, now) in enumerate(pairs):
-            self._compare(*key, output, before, now)
+        for output, indices in enumerate(pairs):
+            self._compare(*key, output, *indices)
 
     @staticmethod
     def _key(recording: Recording, event: Event) -> tuple[str, str]:
         return recording.name(event.instance), recording.iteration(event.instance)
 
-    def _compare(self, node: str, iteration: str, output: int, before: int, now: int) -> None:
-        then = None if before == DEAD_VALUE else self.recorded.values[before]
-        here = None if now == DEAD_VALUE else self.recording.values[now]
-        if then is not None and here is not None and not then.is_tensor and not here.is_tensor:
+    def _compare(self, node: str, iteration: str, output: int, old: int, new: int) -> None:
+        recorded = None if old == DEAD_VALUE else self.recorded.values[old]
+        replayed = None if new == DEAD_VALUE else self.recording.values[new]
+        if recorded and replayed and not recorded.is_tensor and not replayed.is_tensor:
             return  # handles cannot be compared
         self.num_compared += 1
-        if (then and then.digest) != (here and here.digest):
-            texts = [str(value or "dead") for value in (then, here)]
+        if (recorded and recorded.digest) != (replayed and replayed.digest):
+            texts = [str(value or "dead") for value in (recorded, replayed)]
             self.differences.append(ReplayDifference(node, iteration, output, *texts))
 
     def _output(self, run: SteppableRun, node: Node, dtype: DType, value: int) -> Any:

@@ -209,9 +209,9 @@ class _GraphRewrite:
         elif first is not None and first.dtype is not None and node.op in FROZEN_READS:
             self._read(node, FROZEN_READS[node.op](node.attrs, first.dtype))
         elif first is not None and first.dtype is not None and node.op in VALUE_FORMS:
-            self._pass_on(node, handles, VALUE_FORMS[node.op])
+            self._forward_handle(node, handles, VALUE_FORMS[node.op])
         elif node.op_def.traits.forwards or node.op_def.traits.is_control_flow:
-            self._pass_on(node, handles, node.op)
+            self._forward_handle(node, handles, node.op)
         else:
             self._check_reader(node, handles)
 
@@ -244,7 +244,7 @@ class _GraphRewrite:
         new = self._owner.new_node(self._graph, node, form.op, form.attrs, inputs)
         self._graph.add_control_edges(waits, new)
 
-    def _pass_on(self, node: Node, handles: dict[int, Handle], op: str) -> None:
+    def _forward_handle(self, node: Node, handles: dict[int, Handle], op: str) -> None:
         """Change the type of a node that passes handles on; its outputs are values, too."""
         handle = next(iter(handles.values()))
         if handle.dtype is not None:

@@ -151,7 +151,7 @@ def freeze_signatures(
     graph, host = session.graph, session.host
     fed = _ports(one.inputs for one in signatures.values())
     fetched = _ports(one.outputs for one in signatures.values())
-    part = _Part(graph, host, fed, fetched)
+    part = _Subgraph(graph, host, fed, fetched)
     variables = [node for node in part.graph.nodes if _is_variable(node)]
     tables = [node for node in part.graph.nodes if node.op in TABLES]
     values, contents = variable_values(session, variables), table_contents(session, tables)
@@ -177,7 +177,7 @@ def freeze_signatures(
     return FrozenModel(message, dict(signatures), tuple(n.name for n in initializers), host)
 
 
-class _Part:
+class _Subgraph:
     """The nodes of a graph that some tensors need, copied with their names.
 
     A fed tensor that is the only output of a node becomes a placeholder, and what only it needs

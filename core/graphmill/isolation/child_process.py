@@ -127,7 +127,7 @@ class ChildProcess:
             packets.write_packet(self._requests, packet, deadline)
             return packets.read_packet(self._replies, packets.MAX_REPLY_BYTES, deadline)
         except (EndOfStreamError, BrokenPipeError, ProcessLookupError):
-            raise self._death(what) from None
+            raise self._exit_error(what) from None
         except DeadlineExceededError:
             self.fail(f"{what} did not end within {limit:g} s")
             raise DeadlineExceededError(
@@ -226,7 +226,7 @@ class ChildProcess:
         except (EOFError, OpError):
             self.fail("interrupted by Ctrl-C, and it did not answer")
 
-    def _death(self, what: str) -> OpError:
+    def _exit_error(self, what: str) -> OpError:
         """Return the error for a process that has ended by itself during a request."""
         try:
             status = self._process.wait(END_GRACE_SECONDS)

@@ -198,7 +198,7 @@ def _slow_nodes(record: StepRecord, traced: Sequence[TracedStep]) -> Iterator[Ad
         if share < _MOST_OF_IT or total.node in clusters:
             continue  # a cluster is what is wanted: nodes that run together
         text = (
-            f"It runs {total.runs} times in a step. Look whether its inputs can be smaller, or "
+            f"It runs {total.runs} times in a step. Check whether its inputs can be smaller, or "
             "whether it can be moved out of a loop."
         )
         yield Advice(f"{total.node} takes {share:.0%} of the time", text, (total.node,))

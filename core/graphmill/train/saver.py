@@ -144,7 +144,7 @@ class Saver:
         if write_meta_graph:
             files.write(f"{path}.meta", self.export_meta_graph().SerializeToString())
         if write_state:
-            self._note(path, latest_filename or STATE_FILE)
+            self._record_checkpoint(path, latest_filename or STATE_FILE)
         return path
 
     def restore(self, sess: Session, save_path: Path) -> None:
@@ -198,7 +198,7 @@ class Saver:
             files.write(files.as_path(filename), serialized_message(message, as_text=as_text))
         return message
 
-    def _note(self, path: str, latest_filename: str) -> None:
+    def _record_checkpoint(self, path: str, latest_filename: str) -> None:
         """Write the checkpoint state file and delete old checkpoints."""
         self._checkpoints = [entry for entry in self._checkpoints if entry[0] != path]
         self._checkpoints.append((path, time.time()))

@@ -217,9 +217,11 @@ class CompletionQueueCall:
                 return
             self._is_over = True
             self._num_pending += 1
-        self._call.start_server_batch((*self._first(), *operations, status), self._on_processed)
+        self._call.start_server_batch(
+            (*self._initial_operation(), *operations, status), self._on_processed
+        )
 
-    def _first(self) -> tuple[cygrpc.Operation, ...]:
+    def _initial_operation(self) -> tuple[cygrpc.Operation, ...]:
         """Return the operation that begins the response, the first time."""
         if self._has_begun:
             return ()
@@ -250,7 +252,7 @@ class CompletionQueueCall:
             self._start_last()
             return
         operation = cygrpc.SendMessageOperation(data, _NO_FLAGS)
-        self._call.start_server_batch((*self._first(), operation), self._on_sent)
+        self._call.start_server_batch((*self._initial_operation(), operation), self._on_sent)
 
     def _on_sent(self, _event: Any) -> None:
         self._send_next()
