@@ -36,8 +36,8 @@ _MAX_PACKED_LITERAL: Final = 16  # characters of a text up to which it is
 _ASCII: Final = [bytes([code]) for code in range(128)]
 
 
-def _matched_characters(pattern: Pattern) -> bytes:
-    """Return the ASCII characters that a pattern matches."""
+def matched_characters(pattern: Pattern) -> bytes:
+    """Return the ASCII characters that a pattern matches as a whole."""
     return b"".join([character for character in _ASCII if pattern.full_match(character)])
 
 
@@ -48,7 +48,7 @@ def simple_replacer(text: bytes, pattern: Pattern, new: bytes) -> Replace | None
     char_class = _CLASS.fullmatch(text)
     if char_class is None:
         return None
-    matched = _matched_characters(pattern)
+    matched = matched_characters(pattern)
     if not matched:
         return lambda item: item
     if not new:
@@ -72,7 +72,7 @@ def simple_matcher(text: bytes, pattern: Pattern) -> Match | None:
         return _literal_matcher(around["literal"], bool(around["before"]), bool(around["after"]))
     if _CLASS_RUN.fullmatch(text) is None:
         return None
-    matched = _matched_characters(pattern)
+    matched = matched_characters(pattern)
     matches_empty = pattern.full_match(b"")
 
     def match(items: list[bytes]) -> list[bool] | None:

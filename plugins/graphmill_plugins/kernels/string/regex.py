@@ -15,10 +15,20 @@ from graphmill.spi import kernel
 from graphmill.spi.kernels import check_cancelled
 from graphmill_plugins.kernels._strings import encode, map_distinct, string_array
 from graphmill_plugins.kernels._support import ask_for_memory
+from graphmill_plugins.kernels.string._deterministic_pattern import (
+    MAX_LENGTH,
+    deterministic_pattern,
+    template,
+)
 from graphmill_plugins.kernels.string._regex import Rewrite, compile_pattern
-from graphmill_plugins.kernels.string._simple_patterns import simple_matcher, simple_replacer
+from graphmill_plugins.kernels.string._simple_patterns import (
+    matched_characters,
+    simple_matcher,
+    simple_replacer,
+)
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Callable, Iterable
 
     from graphmill.spi import Value
@@ -44,10 +54,28 @@ def _matcher(text: bytes) -> _Matcher:
     """Return a function that checks which of some texts match a pattern as a whole."""
     pattern = compile_pattern(text)
     simple = simple_matcher(text, pattern)
+    full_match: Callable[[bytes], bool] = pattern.full_match
+    if simple is None:
+        deterministic = deterministic_pattern(text, _matched)
+        if deterministic is not None:
+            full_match = _full_match(deterministic, full_match)
 
     def match(items: list[bytes]) -> Iterable[bool]:
         found = None if simple is None else simple(items)
-        return map_distinct(pattern.full_match, items) if found is None else found
+        return map_distinct(full_match, items) if found is None else found
+
+    return match
+
+
+def _full_match(
+    pattern: re.Pattern[bytes], other: Callable[[bytes], bool]
+) -> Callable[[bytes], bool]:
+    """Return a function that matches short ASCII texts with `pattern`."""
+
+    def match(item: bytes) -> bool:
+        if len(item) <= MAX_LENGTH and item.isascii():
+            return pattern.fullmatch(item) is not None
+        return other(item)
 
     return match
 
@@ -85,37 +113,61 @@ class _Progress:
             ask_for_memory(self._size, f"the replacements have {self._size} bytes")
 
 
+@lru_cache(maxsize=128)
 def _replacer(text: bytes, rewrite_text: bytes, replace_global: bool) -> _Replacer:
     pattern, rewrite = compile_pattern(text), Rewrite(rewrite_text)
     if rewrite.highest > pattern.groups or not (rewrite.is_valid or replace_global):
         return lambda _, item: item
-    if not replace_global:
 
-        def replace_first(progress: _Progress, item: bytes) -> bytes:
-            new = pattern.replace_first(item, rewrite)
-            progress(len(item), len(new))
-            return new
+    def replace_all(progress: _Progress, item: bytes) -> bytes:
+        return pattern.replace_all(item, rewrite, progress)
 
-        return replace_first
-    simple = None
-    if b"\\" not in rewrite_text:
+    def replace_first(progress: _Progress, item: bytes) -> bytes:
+        new = pattern.replace_first(item, rewrite)
+        progress(len(item), len(new))
+        return new
+
+    replace = replace_all if replace_global else replace_first
+    if replace_global and b"\\" not in rewrite_text:
         simple = simple_replacer(text, pattern, rewrite_text)
-    if simple is None:
-        return lambda progress, item: pattern.replace_all(item, rewrite, progress)
+        if simple is not None:
+            return _in_ascii(simple, replace, _SMALL_PRODUCT, len(rewrite_text))
+    found = deterministic_pattern(text, _matched)
+    if found is None:
+        return replace
+    substitute = partial(found.sub, template(rewrite.parts), count=0 if replace_global else 1)
+    # With at least two bytes, so that the results are counted: groups may be longer.
+    return _in_ascii(substitute, replace, MAX_LENGTH, max(len(rewrite_text), 2))
+
+
+def _in_ascii(
+    fast: Callable[[bytes], bytes], other: _Replacer, longest: int, added: int
+) -> _Replacer:
+    """Return a replacer that uses `fast` for ASCII texts.
+
+    Args:
+        fast: replaces all matches in a text.
+        other: the replacer of other texts.
+        longest: the longest text for `fast`, in bytes.
+        added: how many bytes the replacement of a match has, without its groups.
+    """
+    longest = min(longest, _SMALL_PRODUCT // max(added, 1))
 
     def replace(progress: _Progress, item: bytes) -> bytes:
-        if item.isascii() and len(item) * len(rewrite_text) <= _SMALL_PRODUCT:
-            new = simple(item)
+        if item.isascii() and len(item) <= longest:
+            new = fast(item)
             progress(0, len(new))
             return new
-        return pattern.replace_all(item, rewrite, progress)
+        return other(progress, item)
 
     def shorten(progress: _Progress, item: bytes) -> bytes:
-        if item.isascii():
-            return simple(item)
-        return pattern.replace_all(item, rewrite, progress)
+        return fast(item) if item.isascii() else other(progress, item)
 
-    return shorten if len(rewrite_text) <= 1 else replace
+    return shorten if added <= 1 else replace
+
+
+def _matched(characters: bytes) -> frozenset[int]:
+    return frozenset(matched_characters(compile_pattern(characters)))
 
 
 def _replaced(value: Value, replace: _Replacer) -> Value:

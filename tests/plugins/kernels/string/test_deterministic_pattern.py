@@ -1,0 +1,88 @@
+"""Patterns that need no backtracking match with Python's `re` as with RE2."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from graphmill_plugins.kernels.string._deterministic_pattern import (
+    MAX_LENGTH,
+    deterministic_pattern,
+    template,
+)
+from graphmill_plugins.kernels.string._regex import Rewrite, compile_pattern
+from graphmill_plugins.kernels.string._simple_patterns import matched_characters
+from graphmill_plugins.kernels.string.regex import regex_full_match, regex_replace
+
+DETERMINISTIC = [
+    *(rb"(\w+) (\w+)", rb"<[^>]+>|[,.]", rb"^\s+|\s+$", rb"a?b", rb"(?:a)(b*)-", rb"a+b?\.*c"),
+    *(rb"(a(b+)) ", rb"[^\x00-\x7f]a?b", rb"\d+", rb"[ab]|a", rb".\n", rb"\\|\]b", rb"^a$"),
+]
+OTHERS = [
+    *(rb"\w+\d", rb"a*", rb"a|b*", rb"(ab)+", rb"(a|b)", rb"a{2}", rb"a+?b", rb"\bab", rb"a*b?a"),
+    *(rb"(?i)a", rb"[[:alpha:]]", rb"\pL", rb"(^a)", rb"a$b", rb"\x61", "é".encode(), rb"^", rb""),
+]
+CHARACTERS = b"ab  -<>,.\n\\]1\0"
+
+
+def _pattern(text: bytes) -> object:
+    return deterministic_pattern(
+        text, lambda chars: frozenset(matched_characters(compile_pattern(chars)))
+    )
+
+
+def _texts() -> list[bytes]:
+    rng = random.Random(1)
+    return [b"".join(bytes([rng.choice(CHARACTERS)]) for _ in range(n % 12)) for n in range(300)]
+
+
+def _no_limit(scanned: int, added: int) -> None:
+    del scanned, added
+
+
+@pytest.mark.parametrize("pattern", DETERMINISTIC)
+def test_texts_match_and_are_replaced_as_with_the_pattern(pattern: bytes) -> None:
+    compiled, found = compile_pattern(pattern), _pattern(pattern)
+    assert found is not None
+    for rewrite_text in (b"", b"xy", rb"[\0]\\", rb"\1-\1" if compiled.groups else b"-"):
+        rewrite = Rewrite(rewrite_text)
+        new = template(rewrite.parts)
+        for text in _texts():
+            assert found.sub(new, text) == compiled.replace_all(text, rewrite, _no_limit)
+            assert found.sub(new, text, 1) == compiled.replace_first(text, rewrite)
+            assert (found.fullmatch(text) is not None) == compiled.full_match(text)
+
+
+@pytest.mark.parametrize("pattern", OTHERS)
+def test_other_patterns_are_left_to_the_engine(pattern: bytes) -> None:
+    compile_pattern(pattern)  # it is valid
+    assert _pattern(pattern) is None
+
+
+def _strings(*texts: bytes) -> np.ndarray:
+    return np.array(texts, object)
+
+
+@pytest.mark.parametrize("replace_global", [True, False])
+def test_other_texts_are_replaced_as_ascii_ones(replace_global: bool) -> None:
+    long = b"ab cd " * MAX_LENGTH
+    texts = _strings(b"ab cd ef", "é ab cd".encode(), b"\xff ab cd", long)
+    pattern, rewrite = np.array(rb"(\w+) (\w+)", object), np.array(rb"\2-\1", object)
+    found = regex_replace(texts, pattern, rewrite, replace_global).tolist()
+    ends = b"cd-ab " * MAX_LENGTH if replace_global else b"cd-ab " + long[6:]
+    assert found == [b"cd-ab ef", "é cd-ab".encode(), b"\xff cd-ab", ends]
+
+
+def test_other_texts_match_as_ascii_ones() -> None:
+    texts = _strings(b"a", b"aa-", "aé-".encode(), b"a" * MAX_LENGTH + b"-")
+    found = regex_full_match(texts, np.array(rb"a+[^a]?-", object))
+    assert found.tolist() == [False, True, True, True]
+
+
+def test_a_search_that_fails_at_each_character_of_a_long_text_ends() -> None:
+    pytest.importorskip("re2")
+    text = b"a" * (1 << 20)  # `re` would take hours
+    pattern = np.array(rb"(a+)b", object)
+    assert regex_replace(_strings(text), pattern, np.array(b"x", object), True).tolist() == [text]
