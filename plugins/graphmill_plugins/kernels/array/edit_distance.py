@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -12,11 +11,9 @@ from graphmill.spi import kernel
 from graphmill_plugins.kernels._support import check_size, checked_shape, shape_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from graphmill.spi import Value
 
-_MIN_NUMPY_PAIRS: Final = 2048  # pairs of elements from which on NumPy is faster than a Python loop
+_MIN_NUMPY_PAIRS: Final = 1024  # pairs of elements from which on NumPy is faster than a Python loop
 
 
 @kernel("EditDistance", host=True)
@@ -46,41 +43,96 @@ def edit_distance(
         )
     sizes = checked_shape(np.maximum(hypothesis_shape[:-1], truth_shape[:-1]))
     check_size(sizes)
+    places = (
+        _places(hypothesis_indices, hypothesis_values, sizes),
+        _places(truth_indices, truth_values, sizes),
+    )
+    groups = np.unique(np.concatenate(places))
+    values = _comparable(hypothesis_values, truth_values)
+    hypotheses, truths = (
+        _Sequences.of(np.searchsorted(groups, place), value, len(groups))
+        for place, value in zip(places, values, strict=True)
+    )
+    distances = _distances(hypotheses, truths)
+    if normalize:
+        lengths = truths.lengths
+        of_empty = np.where(distances > 0, np.inf, 0.0)
+        distances = np.where(lengths > 0, distances / np.maximum(lengths, 1), of_empty)
     result = np.zeros(sizes, np.float32)
-    hypotheses = _sequences(hypothesis_indices, hypothesis_values)
-    truths = _sequences(truth_indices, truth_values)
-    groups = list(hypotheses.keys() | truths.keys())
-    pairs = [(hypotheses.get(group, []), truths.get(group, [])) for group in groups]
-    for group, (_, truth), distance in zip(groups, pairs, _distances(pairs), strict=True):
-        if normalize:
-            distance = distance / len(truth) if truth else (np.inf if distance else 0.0)
-        if not all(0 <= index < size for index, size in zip(group, sizes, strict=True)):
-            raise InternalError(f"group {list(group)} is outside of the shape {list(sizes)}")
-        result[group] = distance
+    result.reshape(-1)[groups] = distances
     return result
 
 
-def _sequences(indices: Value, values: Value) -> dict[tuple[int, ...], list[Any]]:
-    """Return the values of each sequence by its index, in the order of the input."""
+def _places(indices: Value, values: Value, sizes: tuple[int, ...]) -> Any:
+    """Return for each value the index of its sequence in the flat result."""
     if values.ndim != 1:
         raise InvalidArgumentError(
             f"values should be a vector, but got shape: {shape_text(values.shape)}"
         )
-    if indices.ndim != 2 or indices.shape[0] != values.size:
+    if indices.ndim != 2 or indices.shape != (values.size, len(sizes) + 1):
         raise InvalidArgumentError(
-            f"indices must be a matrix with one row for each of {values.size} values"
+            f"indices must be a matrix with {len(sizes) + 1} columns and one row for each of "
+            f"{values.size} values, but got shape: {shape_text(indices.shape)}"
         )
-    sequences: dict[tuple[int, ...], list[Any]] = {}
-    for index, value in zip(indices[:, :-1].tolist(), values.tolist(), strict=True):
-        sequences.setdefault(tuple(index), []).append(value)
-    return sequences
+    groups = indices[:, :-1]
+    is_outside = ((groups < 0) | (groups >= sizes)).any(axis=1)
+    if is_outside.any():
+        group = groups[is_outside.argmax()].tolist()
+        raise InternalError(f"group {group} is outside of the shape {list(sizes)}")
+    steps = np.cumprod((1, *sizes[:0:-1]), dtype=np.int64)[::-1]
+    return groups @ steps
 
 
-def _distances(pairs: Sequence[tuple[list[Any], list[Any]]]) -> list[float]:
+def _comparable(first: Value, second: Value) -> tuple[Value, Value]:
+    """Return arrays that NumPy compares fast: numbers as they are, and ids of strings."""
+    if first.dtype != object:
+        return first, second
+    ids: dict[Any, int] = {}
+    return tuple(  # type: ignore[return-value]
+        np.array([ids.setdefault(item, len(ids)) for item in value.tolist()], np.int64)
+        for value in (first, second)
+    )
+
+
+class _Sequences(NamedTuple):
+    """Sequences of different lengths.
+
+    Attributes:
+        elements: a row for each sequence; what follows its elements has no meaning.
+        lengths: of each sequence.
+    """
+
+    elements: Any
+    lengths: Any
+
+    @classmethod
+    def of(cls, rows: Any, values: Value, count: int) -> _Sequences:
+        """Return `count` sequences of values in the order of the input; `rows` says in which."""
+        lengths = np.bincount(rows, minlength=count)
+        if (rows[1:] < rows[:-1]).any():
+            order = np.argsort(rows, kind="stable")
+            rows, values = rows[order], values[order]
+        starts = np.cumsum(lengths) - lengths
+        longest = int(lengths.max(initial=0))
+        check_size((count, longest), "the sequences")
+        elements = np.zeros((count, longest), values.dtype)
+        elements[rows, np.arange(len(rows)) - starts[rows]] = values
+        return cls(elements, lengths)
+
+    def tolist(self) -> list[list[Any]]:
+        """Return each sequence as a list."""
+        rows = zip(self.elements.tolist(), self.lengths.tolist(), strict=True)
+        return [row[:length] for row, length in rows]
+
+
+def _distances(first: _Sequences, second: _Sequences) -> Any:
     """Return the distance of each pair of sequences."""
-    if sum(len(a) * len(b) for a, b in pairs) < _MIN_NUMPY_PAIRS:
-        return [_levenshtein(a, b) for a, b in pairs]
-    return _levenshtein_of_all(pairs)
+    if first.lengths @ second.lengths < _MIN_NUMPY_PAIRS:
+        pairs = zip(first.tolist(), second.tolist(), strict=True)
+        return np.array([_levenshtein(a, b) for a, b in pairs], np.int64)
+    if first.elements.shape[1] > second.elements.shape[1]:
+        first, second = second, first  # a distance has no direction
+    return _levenshtein_of_all(first, second)
 
 
 def _levenshtein(a: list[Any], b: list[Any]) -> int:
@@ -95,41 +147,25 @@ def _levenshtein(a: list[Any], b: list[Any]) -> int:
     return row[-1]
 
 
-def _levenshtein_of_all(pairs: Sequence[tuple[list[Any], list[Any]]]) -> list[float]:
+def _levenshtein_of_all(first: _Sequences, second: _Sequences) -> Any:
     """Return the distances of all pairs, computed for one element of each first sequence at a time.
 
     In a row of the table, an insertion costs one for each step to the right. With the column index
     subtracted (`ramp`), insertions amount to a running minimum.
     """
-    first_lengths = np.array([len(a) for a, _ in pairs])
-    order = np.argsort(-first_lengths, kind="stable")  # finished pairs are at the end
-    first_lengths = first_lengths[order]
-    ids: dict[Any, int] = {}
-    first = _padded([pairs[index][0] for index in order.tolist()], ids)
-    second = _padded([pairs[index][1] for index in order.tolist()], ids)
-    ramp = np.arange(second.shape[1] + 1)
-    rows = np.tile(ramp, (len(pairs), 1))
-    for count in range(1, first.shape[1] + 1):
-        active = int(np.count_nonzero(first_lengths >= count))
+    order = np.argsort(-first.lengths, kind="stable")  # finished pairs are at the end
+    lengths, left, right = first.lengths[order], first.elements[order], second.elements[order]
+    ramp = np.arange(right.shape[1] + 1)
+    rows = np.tile(ramp, (len(order), 1))
+    for count in range(1, left.shape[1] + 1):
+        active = int(np.count_nonzero(lengths >= count))
         row = rows[:active]
-        changed = row[:, :-1] + (first[:active, count - 1, None] != second[:active])
+        changed = row[:, :-1] + (left[:active, count - 1, None] != right[:active])
         row[:, 0] = count
         row[:, 1:] = np.minimum(changed, row[:, 1:] + 1)
         row -= ramp
         np.minimum.accumulate(row, axis=1, out=row)
         row += ramp
-    distances = np.empty(len(pairs))
-    second_lengths = [len(pairs[index][1]) for index in order.tolist()]
-    distances[order] = rows[np.arange(len(pairs)), second_lengths]
-    result: list[float] = distances.tolist()
-    return result
-
-
-def _padded(sequences: Sequence[list[Any]], ids: dict[Any, int]) -> Value:
-    """Return a matrix with a sequence in each row; equal elements have equal ids, padding is -1."""
-    lengths = np.array(list(map(len, sequences)))
-    padded = np.full((len(sequences), lengths.max(initial=0)), -1)
-    elements = itertools.chain.from_iterable(sequences)
-    element_ids = (ids.setdefault(element, len(ids)) for element in elements)
-    padded[np.arange(padded.shape[1]) < lengths[:, None]] = np.fromiter(element_ids, np.int64)
-    return padded
+    distances = np.empty(len(order), np.int64)
+    distances[order] = rows[np.arange(len(order)), second.lengths[order]]
+    return distances

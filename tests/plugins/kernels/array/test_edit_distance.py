@@ -3,22 +3,73 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from graphmill import errors
 from graphmill_plugins.kernels.array.edit_distance import (
     _levenshtein,
     _levenshtein_of_all,
+    _Sequences,
     edit_distance,
 )
 
-ELEMENTS = st.integers(0, 3) | st.sampled_from([b"a", b"b"])
-SEQUENCES = st.lists(ELEMENTS, max_size=7)
+SEQUENCES = st.lists(st.integers(0, 3), max_size=7)
+
+
+def _sequences(rows: list[list[int]]) -> _Sequences:
+    places = [index for index, row in enumerate(rows) for _ in row]
+    return _Sequences.of(
+        np.array(places, np.int64),
+        np.array([item for row in rows for item in row], np.int64),
+        len(rows),
+    )
 
 
 @given(st.lists(st.tuples(SEQUENCES, SEQUENCES), min_size=1, max_size=5))
 def test_all_at_once_are_one_by_one(pairs) -> None:
-    assert _levenshtein_of_all(pairs) == [_levenshtein(a, b) for a, b in pairs]
+    first, second = (_sequences(list(side)) for side in zip(*pairs, strict=True))
+    expected = [_levenshtein(a, b) for a, b in pairs]
+    assert _levenshtein_of_all(first, second).tolist() == expected
+
+
+def _batch(rows: list[tuple[int, bytes]], dtype: type) -> tuple[np.ndarray, np.ndarray]:
+    """Return sparse indices and values of (sequence, text with a byte for each element)."""
+    places = [(row, column) for row, text in rows for column in range(len(text))]
+    values = [text[column : column + 1] for _, text in rows for column in range(len(text))]
+    if dtype is not object:
+        values = [value[0] for value in values]
+    return np.array(places, np.int64).reshape(-1, 2), np.array(values, dtype)
+
+
+@pytest.mark.parametrize("dtype", [object, np.int64, np.float32])
+@pytest.mark.parametrize("repeats", [1, 40])
+def test_distances_of_sequences_in_any_order(dtype: type, repeats: int) -> None:
+    first = _batch([(3, b"kitten" * repeats), (0, b"ab" * repeats)], dtype)
+    second = _batch([(0, b"a" * repeats), (1, b"x"), (3, b"sitting" * repeats)], dtype)
+    shape = np.array([4, 7 * repeats])
+    distances = edit_distance(*first, shape, *second, shape, normalize=False)
+    expected = [_levenshtein([*b"ab" * repeats], [*b"a" * repeats]), 1, 0]
+    last = _levenshtein([*b"kitten" * repeats], [*b"sitting" * repeats])
+    np.testing.assert_array_equal(distances, np.array([*expected, last], np.float32))
+
+
+def test_distances_of_higher_rank_have_their_places() -> None:
+    places = np.array([[1, 0, 2, 0], [0, 1, 1, 0]])
+    shape = np.array([2, 2, 3, 1])
+    none = np.zeros((0, 4), np.int64)
+    values = np.array([5, 6])
+    found = edit_distance(places, values, shape, none, values[:0], shape, normalize=True)
+    expected = np.zeros((2, 2, 3), np.float32)
+    expected[1, 0, 2] = expected[0, 1, 1] = np.inf
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_a_sequence_outside_of_the_shape_is_named() -> None:
+    places, values, shape = np.array([[0, 0], [2, 0]]), np.array([1, 2]), np.array([2, 1])
+    with pytest.raises(errors.InternalError, match=r"group \[2\] is outside of the shape \[2\]"):
+        edit_distance(places, values, shape, places, values, shape, normalize=True)
 
 
 def test_long_sequence_errors_match_short_ones() -> None:
