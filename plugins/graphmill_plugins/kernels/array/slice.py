@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from graphmill.spi import ArrayNamespace, Value
-    from graphmill_plugins.kernels.array.index_plan import Index
+    from graphmill_plugins.kernels.array.index_plan import Index, IndexMaker
 
 
 @kernel("Slice", static=("begin", "size"), make=True)
@@ -67,11 +67,34 @@ def strided_slice(
     shrink_axis_mask: int,
 ) -> Callable[[Value, Value, Value, Value], Value]:
     """Index as Python does: ranges with steps, points, new axes, an ellipsis."""
-    index = index_maker(begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask)
+    index = _remembered(
+        index_maker(begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask)
+    )
     if is_string(T) and not ellipsis_mask:
         # The ellipsis makes a single string a 0-d array instead of bare bytes.
         return lambda x, begin, end, strides: x[(*index(x.shape, begin, end, strides), ...)]
     return on_objects(lambda x, begin, end, strides: x[index(x.shape, begin, end, strides)], T)
+
+
+def _remembered(make: IndexMaker) -> IndexMaker:
+    """Return `make` with a memory of its last index: most slices are alike from step to step.
+
+    The bytes of the bounds are compared, not the arrays, which may be a caller's who changes them.
+    """
+    last: tuple[Any, Index] = (None, ())
+
+    def index(shape: tuple[int, ...], begin: Value, end: Value, strides: Value) -> Index:
+        nonlocal last
+        if not begin.ndim == end.ndim == strides.ndim == 1:
+            return make(shape, begin, end, strides)  # which reports it
+        key = shape, begin.tobytes(), end.tobytes(), strides.tobytes()
+        known, result = last  # one assignment, so that threads see a key with its index
+        if key != known:
+            result = make(shape, begin, end, strides)
+            last = key, result
+        return result
+
+    return index
 
 
 def assign_slice(target: Value, index: Index, value: Value, *, exact: bool) -> None:

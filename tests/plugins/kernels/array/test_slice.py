@@ -100,3 +100,22 @@ def test_the_gradient_puts_the_slice_back(index):
     expected = np.zeros_like(X)
     expected[index] = dy
     np.testing.assert_array_equal(result, expected)
+
+
+def test_each_slice_of_a_node_follows_its_bounds_and_shape() -> None:
+    cut = strided_slice(np, X.dtype, **NO_MASKS)
+    begin, end, step = (np.array([bound], np.int32) for bound in (0, 2, 1))
+    np.testing.assert_array_equal(cut(X, begin, end, step), X[0:2])
+    begin[0], end[0] = 1, -1  # a caller may write to the arrays that it feeds
+    np.testing.assert_array_equal(cut(X, begin, end, step), X[1:-1])
+    np.testing.assert_array_equal(cut(X[0], begin, end, step), X[0, 1:-1])
+    with pytest.raises(errors.InvalidArgumentError, match="1D equal size"):
+        cut(X, begin[None], end[None], step[None])
+
+
+def test_a_point_is_checked_against_each_shape() -> None:
+    cut = strided_slice(np, X.dtype, **{**NO_MASKS, "shrink_axis_mask": 1})
+    point, step = np.array([2], np.int32), np.array([1], np.int32)
+    np.testing.assert_array_equal(cut(X, point, point, step), X[2])
+    with pytest.raises(errors.InvalidArgumentError, match="slice index 2 of dimension 0"):
+        cut(X[:2], point, point, step)
