@@ -37,8 +37,9 @@ class Corners(NamedTuple):
         low, high = np.minimum(columns[:2], columns[2:]), np.maximum(columns[:2], columns[2:])
         size = high - low
         area = size[0] * size[1]
-        is_empty = ~(area > 0)
-        if is_empty.any():  # they have no length in common with any box
+        has_area = area > 0
+        if not has_area.all():  # empty boxes have no length in common with any box
+            is_empty = ~has_area
             low[:, is_empty], high[:, is_empty], area[is_empty] = _LARGEST, -_LARGEST, 1
         return cls(low, high, area)
 

@@ -62,9 +62,9 @@ def check_limits(limits: Limits, *, is_iou: bool = True) -> None:
 
 def scalar(name: str, value: Value) -> Any:
     """Return the value of a scalar input; raise InvalidArgumentError if it is not a scalar."""
-    if np.ndim(value) != 0:
-        raise errors.InvalidArgumentError(f"{name} must be 0-D, got shape {list(np.shape(value))}")
-    return np.asarray(value).item()
+    if value.ndim:
+        raise errors.InvalidArgumentError(f"{name} must be 0-D, got shape {list(value.shape)}")
+    return value.item()
 
 
 def iou_of(boxes: Any) -> Similarity:
@@ -87,11 +87,11 @@ def overlap_of(overlaps: Any) -> Similarity:
     return lambda some, others: overlaps[some[:, None], others]
 
 
-def suppress(similarity: Similarity, scores: Any, limits: Limits) -> tuple[list[int], list[float]]:
+def suppress(similarity: Similarity, scores: Any, limits: Limits) -> tuple[list[int], Any]:
     """Return the selected boxes, best first, and their (possibly decayed) scores."""
     if limits.sigma <= 0:
         selected = _suppress_at_once(similarity, scores, limits)
-        return selected, [float(score) for score in scores[selected]]
+        return selected, scores[selected]
     return _suppress_by_fading(similarity, scores, limits)
 
 
@@ -101,7 +101,7 @@ def _best_first(scores: Any, threshold: float) -> Any:
     Each score and its index are packed into one integer key: NumPy sorts these several times as
     fast as it argsorts floats.
     """
-    indices = np.flatnonzero(scores > threshold)
+    (indices,) = (scores > threshold).nonzero()
     if scores.dtype != np.float32:
         return indices[np.argsort(-scores[indices], kind="stable")]
     bits = (np.float32(0) - scores[indices]).view(np.int32)  # 0 - x never gives -0.0
@@ -115,17 +115,23 @@ def _suppress_at_once(similarity: Similarity, scores: Any, limits: Limits) -> li
     """Repeatedly select the best box and drop all that overlap it, in batches of boxes."""
     order = _best_first(scores, limits.score)
     selected: list[int] = []
-    at_once = min(_AT_ONCE, max(_MIN_BATCH, 2 * limits.most))
-    for start in range(0, order.size, at_once):
+    missing, start = limits.most, 0
+    at_once = 2 * missing
+    while missing > 0 and start < order.size:
+        at_once = min(_AT_ONCE, max(_MIN_BATCH, at_once))
         some = order[start : start + at_once]
+        start += at_once
         if selected:
             overlaps = similarity(some, np.array(selected)) > limits.overlap
             some = some[~overlaps.any(axis=1)]
-        bits = as_integers(similarity(some, some).T[None], limits.overlap)[0]
-        chosen = greedy(bits, limits.most - len(selected))
-        selected += some[chosen].tolist()
-        if len(selected) >= limits.most:
-            break
+        chosen: list[int] = []
+        if some.size:
+            bits = as_integers(similarity(some, some).T[None], limits.overlap)[0]
+            chosen = greedy(bits, missing)
+            selected += some[chosen].tolist()
+            missing -= len(chosen)
+        # A batch without any makes it likely that the few that are missing are far behind.
+        at_once = 2 * missing if chosen else 2 * at_once
     return selected
 
 
