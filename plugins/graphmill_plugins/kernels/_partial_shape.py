@@ -25,9 +25,13 @@ def is_compatible(expected: Shape, shape: Sequence[int] | None) -> bool:
     """Return whether two partial shapes may be equal."""
     if expected is None or shape is None or expected == shape:
         return True
-    return len(expected) == len(shape) and all(
-        a == b or a < 0 or b < 0 for a, b in zip(expected, shape, strict=True)
-    )
+    if len(expected) != len(shape):
+        return False
+    # `all` with a generator takes twice as long.
+    for a, b in zip(expected, shape, strict=True):  # noqa: SIM110
+        if a != b and a >= 0 and b >= 0:
+            return False
+    return True
 
 
 def merged(one: Shape, other: Shape) -> Shape:

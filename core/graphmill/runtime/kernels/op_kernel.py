@@ -289,6 +289,10 @@ def _group_inputs(
         if len(ranges) == 1:
             return lambda *flat, **kw: compute(list(flat), **kw)
         return lambda *flat, **kw: compute(list(flat[:stop]), *flat[stop:], **kw)
+    if sum(lists.values()) == 1 and lists[op_def.input_args[-1].name]:
+        # A list after single inputs, as those of enqueues and calls of functions on resources.
+        start = offset + ranges[op_def.input_args[-1].name][0]
+        return lambda *flat, **kw: compute(*flat[:start], list(flat[start:]), **kw)
     plan = tuple((lists[name], start, stop) for name, (start, stop) in ranges.items())
 
     def grouped(*flat: Any, **keywords: Any) -> Any:

@@ -84,10 +84,12 @@ class EnqueueKernel(_TransferKernel):
     ) -> None:
         """Call `done` when the element is in the queue."""
         queue = self._queue(ctx, handle)
-        for index, (value, shape) in enumerate(zip(components, _shapes(queue), strict=True)):
-            actual = shape_of_value(value, queue.dtypes[index])
-            if not is_compatible(shape, actual):
-                raise _shape_error(index, shape, actual)
+        if queue.shapes is not None:
+            checked = zip(components, queue.shapes, queue.dtypes, strict=True)
+            for index, (value, shape, dtype) in enumerate(checked):
+                actual = shape_of_value(value, dtype)
+                if not is_compatible(shape, actual):
+                    raise _shape_error(index, shape, actual)
         element = tuple(map(keepable, components))
         if queue.put_now(element):
             done()
@@ -223,6 +225,10 @@ def _padded(values: Sequence[Value], dtype: DType) -> Value:
     """Stack values of equal rank, padded with zeros to the largest sizes."""
     sizes = tuple(map(max, zip(*(value.shape for value in values), strict=True)))
     result = zeros(np, (len(values), *sizes), dtype)
+    if len(sizes) == 1:
+        for row, value in zip(result, values, strict=True):
+            row[: len(value)] = value
+        return result
     for index, value in enumerate(values):
         result[(index, *map(slice, value.shape))] = value
     return result

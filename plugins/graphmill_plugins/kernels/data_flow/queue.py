@@ -60,7 +60,7 @@ class _QueueKernel:
         queue: Queue = ctx.resources.lookup_or_create(
             self._container,
             self._name,
-            Queue,  # type: ignore[type-abstract]
+            Queue,
             self._make,
         )
         self._check_same(queue, self._make())
@@ -194,7 +194,7 @@ def queue_of(ctx: OpKernelContext, handle: Any) -> Queue:
             f"Queue handle must have two elements, but had shape: {shape_text(names.shape)}"
         )
     container, name = (part.decode() for part in names.ravel().tolist())
-    return ctx.resources.lookup(container, name, Queue)  # type: ignore[type-abstract]
+    return ctx.resources.lookup(container, name, Queue)
 
 
 @kernel("QueueClose", "QueueCloseV2", async_=True, effects=_STATE)

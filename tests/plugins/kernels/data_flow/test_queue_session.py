@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphmill import Session, dtypes, errors, proto
+from graphmill import Graph, Session, dtypes, errors, ops, proto
 
 FLOAT = dtypes.float32.enum
 
@@ -129,3 +129,23 @@ def test_every_executor_waits(graphmill_host, executor):
         waiting = Background(session, "get:0")
         session.run([], {"x:0": np.float32(4)}, targets=["put"])
         assert waiting.join().result == 4
+
+
+@pytest.mark.parametrize(
+    ("dtype", "rows", "batch"),
+    [
+        (dtypes.int32, [[], [1, 2], [3]], [[0, 0], [1, 2], [3, 0]]),
+        (dtypes.string, [[b"a"], [b"b", b"c"], []], [[b"a", b""], [b"b", b"c"], [b"", b""]]),
+    ],
+)
+def test_vectors_are_padded_to_the_longest(graphmill_host, dtype, rows, batch) -> None:
+    graph = Graph()
+    with graph.as_default():
+        queue = ops.data_flow.padding_fifo_queue_v2(component_types=[dtype], shapes=[(-1,)])
+        fed = graph.placeholder(dtype, [None])
+        put = ops.data_flow.queue_enqueue_v2(queue, [fed])
+        got = ops.data_flow.queue_dequeue_many_v2(queue, 3, component_types=[dtype])
+    with Session(graph=graph, host=graphmill_host) as session:
+        for row in rows:
+            session.run([], {fed: np.array(row, dtype.as_numpy_dtype)}, targets=[put])
+        np.testing.assert_array_equal(session.run(got), [batch])
