@@ -72,7 +72,7 @@ def test_other_structures_dtypes_and_values_do_not_agree(other):
     assert not agree([np.float64(1.0), None], other)
 
 
-def test_unexpected_wait_is_a_surprise():
+def test_unexpected_wait_is_reported():
     program = session_program(0)
     call = Run((Step(program.resources[-1].name, ("ok",), ("m_fixed:0",)),))
     one = type(program)("one", program.resources, (call,))

@@ -90,7 +90,7 @@ def test_the_day_has_run_batch_serve_train_and_export() -> None:
     ]
 
 
-def test_show(folder: Path) -> None:
+def test_show_lists_the_signature(folder: Path) -> None:
     assert "serving_default" in run(line_of("graphmill show"), folder)
 
 

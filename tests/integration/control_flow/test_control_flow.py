@@ -323,7 +323,7 @@ def test_body_effects_happen_once_per_iteration(
     assert [variable.added(last, number) for number in (0, 1, 7)] == [0, 100, 700]
 
 
-def test_effects_of_a_test_happen_once_more(
+def test_effects_of_a_loop_condition_happen_once_more_than_those_of_the_body(
     graph: graphmill.Graph, x: Tensor, variable: Variable
 ) -> None:
     def test(i: Tensor) -> Tensor:

@@ -81,7 +81,7 @@ def test_unnamed_transport_is_not_called() -> None:
     assert not carrier.steps
 
 
-def test_a_partial_run_uses_it() -> None:
+def test_a_partial_run_uses_the_transport() -> None:
     """A partial run uses the transport (clause S8)."""
     carrier = Carrier()
     graph, x, _, there = two_devices()
@@ -91,7 +91,7 @@ def test_a_partial_run_uses_it() -> None:
     assert len(carrier.steps) == 1
 
 
-def test_the_call_of_a_function_on_two_devices_uses_it() -> None:
+def test_a_function_call_on_two_devices_uses_the_transport() -> None:
     """The call of a function on two devices uses the transport (clause E10)."""
     carrier = Carrier()
     made = GraphMaker(graphmill.default_host().ops)

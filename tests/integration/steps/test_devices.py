@@ -249,7 +249,7 @@ class TestTowers:
         session.run("init:0")
         assert session.run("read:0") == 5
 
-    def test_partial_runs_go_over_devices_s8(self, graph, open_session):
+    def test_partial_runs_cross_devices_s8(self, graph, open_session):
         a = graph.placeholder("float32", [], name="a")
         b = graph.placeholder("float32", [], name="b")
         with graph.device(BOX0):

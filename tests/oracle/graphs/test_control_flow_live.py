@@ -428,7 +428,7 @@ def test_the_nodes_are_tensorflows(program, tf):
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=name_of)
-def test_both_run_both_graphs_alike(program, tf):
+def test_each_system_runs_graphs_of_the_other(program, tf):
     ours = built(graphmill_library(), program)
     theirs = built(tensorflow_library(tf), program)
     for x in INPUTS:

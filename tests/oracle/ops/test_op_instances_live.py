@@ -45,7 +45,7 @@ def processes(tf):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_instances_are_answered_alike(family, processes):
+def test_instances_have_tensorflows_results(family, processes):
     theirs, ours = processes
     wrong = []
     for op, cases in FAMILIES[family].items():

@@ -113,7 +113,9 @@ def test_an_index_of_many_blocks_is_read_by_both(tf: Any, io: Any, tmp_path: Pat
         assert reader.read_tensor(max(tensors)) == tensors[max(tensors)]
 
 
-def test_partitioned_variables_are_merged_alike(tf: Any, io: Any, tmp_path: Path) -> None:
+def test_partitioned_variables_are_merged_as_in_tensorflow(
+    tf: Any, io: Any, tmp_path: Path
+) -> None:
     whole = np.arange(60, dtype=np.float32).reshape(6, 10)
     specs = ["6 10 0,2:-", "6 10 2,4:0,3", "6 10 2,4:3,7"]
     for folder in ("theirs", "ours"):
@@ -151,7 +153,7 @@ def test_several_data_files_are_read_by_tensorflow(tf: Any, tmp_path: Path) -> N
             assert same(np.asarray(reader.get_tensor(name), values.dtype), values), name
 
 
-def test_missing_sources_are_merged_alike(io: Any, tmp_path: Path) -> None:
+def test_missing_sources_are_handled_as_in_tensorflow(io: Any, tmp_path: Path) -> None:
     for folder in ("theirs", "ours"):
         checkpoint.save_checkpoint(tmp_path / folder / "a", {"t": 1.5})
     sources = {f: [str(tmp_path / f / "none"), str(tmp_path / f / "a")] for f in ("theirs", "ours")}

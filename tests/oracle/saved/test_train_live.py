@@ -63,7 +63,7 @@ def ours(make, use_resource):
 
 @pytest.mark.parametrize("use_resource", [True, False])
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_optimizers_step_alike(name, use_resource, tf):
+def test_optimizers_update_as_in_tensorflow(name, use_resource, tf):
     expected = theirs(tf, OPTIMIZERS[name], use_resource)
     found = ours(OPTIMIZERS[name], use_resource)
     assert set(found) == set(expected)

@@ -46,12 +46,12 @@ def test_all_gpus_are_offered_by_default_r3(found: list[Any]) -> None:
     assert made[0].attributes.physical_device_desc == "device: 0, name: Fake"
 
 
-def test_device_count_limits_them_r3(found: list[Any]) -> None:
+def test_device_count_limits_gpus_r3(found: list[Any]) -> None:
     assert len(create(device_count={"GPU": 2})) == 2
     assert create(device_count={"GPU": 0}) == []
 
 
-def test_visible_device_list_chooses_and_orders_them_r3(found: list[Any]) -> None:
+def test_visible_device_list_chooses_and_orders_gpus_r3(found: list[Any]) -> None:
     made = create(gpu_options=proto.GPUOptions(visible_device_list="2, 0"))
     assert [(device.name[-5:], device.jax_device.id) for device in made] == [
         ("GPU:0", 2),

@@ -260,7 +260,7 @@ def test_pytrees_of_constants_are_constants_of_the_program(opened: Any, tier: st
     assert_steps(steps, tier, 4, "w", "y")
 
 
-def test_programs_give_and_take_them(opened: Any, tier: str) -> None:
+def test_programs_accept_and_return_pytrees(opened: Any, tier: str) -> None:
     """Programs take and return pytrees; an interpreted node between them receives NumPy arrays."""
     steps = opened(
         *("s = ForeignSpan(x, z)", "w = ForeignWiden(s, x)", "t = ForeignTouch(w)"),
@@ -306,7 +306,7 @@ def test_branches_that_differ_stay_interpreted(opened: Any, tier: str) -> None:
         assert any("different structures" in reason for reason in steps.reasons())
 
 
-def test_a_conditional_that_is_interpreted_gives_them_to_programs(opened: Any, tier: str) -> None:
+def test_an_interpreted_conditional_passes_pytrees_to_programs(opened: Any, tier: str) -> None:
     steps = opened(
         *("s = ForeignSpan(x, z)", "r = ForeignWiden(s, x)", IF.format("t").replace("[s,", "[r,")),
         *("v = ForeignWiden(w, x)", "y = ForeignWidth(v)"),
@@ -355,7 +355,7 @@ def test_loops_that_change_the_structure_stay_interpreted(opened: Any, tier: str
         assert "different structures" in reasons, reasons
 
 
-def test_loops_that_are_interpreted_hand_them_on(opened: Any, tier: str) -> None:
+def test_interpreted_loops_pass_pytrees_on(opened: Any, tier: str) -> None:
     steps = opened(
         *("s = ForeignSpan(x, z)", "r = ForeignWiden(s, x)", WHILE.replace("n, s,", "n, r,")),
         *("v = ForeignWiden(l[2], x)", "y = ForeignWidth(v)"),
@@ -462,7 +462,7 @@ def test_a_class_that_is_registered_with_jax(opened: Any, tier: str) -> None:
     assert_steps(steps, tier, 4, "h", "b", "y")
 
 
-def test_a_lowering_alone_keeps_them_in_one_program(opened: Any, tier: str) -> None:
+def test_a_lowering_without_pytrees_keeps_nodes_in_one_program(opened: Any, tier: str) -> None:
     """A lowering without `pytrees=` still keeps nodes with pytrees in one program."""
 
     @kernel("ForeignHide", backend="numpy", lowering=lambda trace, f: Span(f, trace.xp.negative(f)))

@@ -18,6 +18,6 @@ def test_order_is_numpy_s(rank, most, least):
     assert order_of(indices[expected]).tolist() == list(range(200))
 
 
-def test_nothing_and_no_columns_are_in_order():
+def test_empty_indices_are_in_order():
     assert order_of(np.zeros((0, 2), np.int64)).tolist() == []
     assert order_of(np.zeros((3, 0), np.int64)).tolist() == [0, 1, 2]

@@ -105,7 +105,7 @@ def test_nodes_keep_their_types_without_a_request(graph, config: Any) -> None:
     np.testing.assert_array_equal(value, exact)
 
 
-def test_list_of_optimizers_requests_it(graph) -> None:
+def test_list_of_optimizers_requests_mixed_precision(graph) -> None:
     _, nodes = run(graph, rewrite(optimizers=[BFLOAT16]))
     assert types(nodes, "product") == ["bfloat16"]
 
@@ -304,6 +304,6 @@ def test_op_and_device_of_a_plugin_take_part() -> None:
     np.testing.assert_array_equal(value, (half * half).astype(np.float32) + X * X)
 
 
-def test_op_without_a_type_attr_cannot_declare_it() -> None:
+def test_op_without_a_type_attr_cannot_declare_a_half_type() -> None:
     with pytest.raises(errors.OpError, match="float16 needs an attr with the type"):
         plugin_of(ODD)

@@ -156,7 +156,7 @@ def test_requests_run_alone_if_an_output_lacks_their_rows():
     assert model.rows == [1, 2, 1, 1]
 
 
-def test_a_batch_waits_for_more_requests_if_it_may():
+def test_a_batch_waits_up_to_the_maximum_wait_for_more_requests():
     model = Model()
     model.may_go_on.set()
 

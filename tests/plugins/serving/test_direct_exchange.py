@@ -109,7 +109,7 @@ def test_connections_are_closed_when_they_should_be(connection, data, status):
     assert connection.recv(100) == b""
 
 
-def test_requests_that_expect_a_word_before_their_body_get_it(connection, direct):
+def test_requests_with_an_expect_header_get_100_continue(connection, direct):
     data = request("Expect: 100-continue")
     connection.sendall(data[: -len(BODY)])
     assert connection.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"

@@ -34,7 +34,7 @@ def test_health_and_metadata_are_served(line):
     }
 
 
-def test_infer(line):
+def test_infer_returns_the_outputs(line):
     y = {"name": "y", "datatype": "FP32", "shape": [2], "data": [2.5, 3.0]}
     assert line.post(INFER, {"id": "7", "inputs": [X]}) == (
         200,

@@ -60,9 +60,7 @@ def test_sync_waits_once_for_each_result_e8(device: JaxDevice, started: Any) -> 
     assert [one.num_waits, two.num_waits, three.num_waits] == [1, 1, 1]
 
 
-def test_sync_skips_donated_results_and_those_that_nobody_holds_e8(
-    device: JaxDevice, started: Any
-) -> None:
+def test_sync_skips_donated_and_released_results_e8(device: JaxDevice, started: Any) -> None:
     donated = Result(is_deleted=True)
     started.add(donated)
     started.add(Result(ValueError("nobody asked for it")))

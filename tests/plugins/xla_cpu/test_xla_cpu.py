@@ -54,7 +54,7 @@ else:
 """
 
 
-def test_a_step_goes_over_several_jax_devices_r3() -> None:
+def test_a_step_runs_on_several_jax_devices_r3() -> None:
     environment = {
         **os.environ,
         "XLA_FLAGS": "--xla_force_host_platform_device_count=3",

@@ -17,7 +17,7 @@ EXACT = Tolerance(0, 0)
 
 
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, ml_dtypes.float8_e5m2])
-def test_neighbours_of_all_narrow_numbers_are_one_apart(dtype):
+def test_neighbouring_narrow_floats_differ_by_one_ulp(dtype):
     width = np.dtype(dtype).itemsize
     bits = np.arange(1 << (8 * width), dtype=f"u{width}")
     with np.errstate(invalid="ignore"):  # NaN

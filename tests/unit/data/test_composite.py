@@ -64,7 +64,7 @@ def test_unknown_size_of_a_row_is_that_of_the_longest() -> None:
     assert [parts(batch)[2] for batch in ragged(4).sparse_batch(2, [None])] == [[2, 1], [2, 3]]
 
 
-def test_wrong_arguments() -> None:
+def test_invalid_batch_arguments_are_refused() -> None:
     with pytest.raises(errors.InvalidValueError, match="int32 or int64, not float32"):
         ragged(2).ragged_batch(2, row_splits_dtype="float32")
     with pytest.raises(errors.InvalidArgumentError, match="ragged_batch: batch_size must be"):

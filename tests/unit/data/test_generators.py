@@ -132,7 +132,7 @@ def test_element_that_does_not_fit(value: Any, signature: Any, message: str) -> 
         list(dataset)
 
 
-def test_wrong_arguments() -> None:
+def test_invalid_generator_arguments_are_refused() -> None:
     with pytest.raises(errors.InvalidValueError, match="must be a function that returns"):
         Dataset.from_generator([1, 2], "int32")  # type: ignore[arg-type]
     with pytest.raises(errors.InvalidValueError, match="needs `output_signature`"):

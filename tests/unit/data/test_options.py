@@ -55,7 +55,7 @@ def test_options_are_copied() -> None:
     )
 
 
-def test_wrong_options() -> None:
+def test_unknown_and_mistyped_options_are_refused() -> None:
     options = Options()
     with pytest.raises(AttributeError, match="did you mean 'deterministic'"):
         options.determinstic = True

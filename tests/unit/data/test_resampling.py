@@ -26,15 +26,15 @@ def resampled(target: Any, initial: Any = None) -> list[int]:
     return [int(row[1]) for _, row in elements]
 
 
-def test_known_distribution() -> None:
+def test_known_initial_distribution_is_used() -> None:
     assert resampled([0.2, 0.3, 0.5], SOURCE) == [4, 0, 14, 1, 24, 34]
 
 
-def test_estimated_distribution() -> None:
+def test_missing_initial_distribution_is_estimated() -> None:
     assert resampled([0.2, 0.3, 0.5]) == [2, 0, 4, 1, 14, 24, 34]
 
 
-def test_class_that_must_not_occur() -> None:
+def test_a_class_of_probability_zero_is_rejected() -> None:
     numbers = resampled([0.7, 0.3, 0.0], SOURCE)
     assert numbers == [
         0,
@@ -91,6 +91,6 @@ def test_element_that_is_no_tuple() -> None:
         ([0.5, 0.5], [1.0], "initial_dist has 1 classes, target_dist has 2"),
     ],
 )
-def test_wrong_distributions(target: Any, initial: Any, message: str) -> None:
+def test_invalid_distributions_are_refused(target: Any, initial: Any, message: str) -> None:
     with pytest.raises(errors.InvalidValueError, match=message):
         rows().rejection_resample(lambda label, _: label, target, initial)

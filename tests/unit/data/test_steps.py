@@ -25,7 +25,7 @@ def test_unique_keeps_the_first_of_equal_elements() -> None:
 
 
 @pytest.mark.parametrize("tensors", [[1.5, 1.5], ([1, 1], [2, 2])])
-def test_elements_that_cannot_be_compared(tensors: Any) -> None:
+def test_unique_refuses_elements_that_cannot_be_compared(tensors: Any) -> None:
     with pytest.raises(errors.InvalidValueError, match="must be one tensor, int32, int64 or"):
         Dataset.from_tensor_slices(tensors).unique()
 

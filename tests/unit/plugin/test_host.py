@@ -191,7 +191,7 @@ class TestFaults:
 
 class TestConflicts:
     @pytest.mark.parametrize("order", [("rival_a", "rival_b"), ("rival_b", "rival_a")])
-    def test_two_strangers_with_one_key_are_both_refused(
+    def test_third_party_registrations_of_one_key_are_both_refused(
         self, use_dists: UseDists, order: tuple[str, str]
     ) -> None:
         use_dists(*order)

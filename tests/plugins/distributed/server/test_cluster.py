@@ -170,7 +170,7 @@ def test_unreachable_task_fails_the_session_and_is_named() -> None:
     assert "/job:worker/replica:0/task:1" in message
 
 
-def test_filters_leave_out_a_task_that_is_away() -> None:
+def test_device_filters_exclude_an_unreachable_task() -> None:
     here, away = free_addresses(2)
     with (
         graphmill.Server({"worker": [here, away]}, "worker", 0) as server,

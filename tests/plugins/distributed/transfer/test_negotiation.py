@@ -134,7 +134,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("cluster", "paths"), CASES, indirect=["cluster"])
-def test_tensors_go_the_way_that_both_tasks_want(cluster: Cluster, paths: Any) -> None:
+def test_tensors_use_a_transfer_that_both_tasks_support(cluster: Cluster, paths: Any) -> None:
     x = np.arange(SIZE, dtype=np.float32)
     with cluster.session() as session:
         for _ in range(3):

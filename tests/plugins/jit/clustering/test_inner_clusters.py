@@ -54,7 +54,7 @@ def test_traceable_part_of_iteration_is_compiled() -> None:
         assert "t" not in inner.nodes
 
 
-def test_an_error_in_it_is_that_of_the_interpreter() -> None:
+def test_an_error_in_an_inner_cluster_is_that_of_the_interpreter() -> None:
     with HotSession(made(), "off") as off, HotSession(made()) as session:
         session.run("y:0", feeds(9))
         error, expected = (one.error("y:0", feeds(3)) for one in (session, off))

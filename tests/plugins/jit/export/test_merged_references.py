@@ -63,7 +63,7 @@ def test_a_branch_returns_the_variable_itself() -> None:
     check(lambda v, x: chosen(v, x > 0.0, lambda r: r, doubled))
 
 
-def test_inner_conditional() -> None:
+def test_inner_conditional_is_exported() -> None:
     def outer(v: Any, x: Any) -> Any:
         positive = x > 0.0
 

@@ -212,7 +212,7 @@ def test_only_traceable_regions_are_selected_by_default() -> None:
     assert [node.name for node in client.nodes] == before
 
 
-def test_nodes_of_several_devices_are_not_wanted_by_default() -> None:
+def test_nodes_of_several_devices_are_not_selected_by_default() -> None:
     graph = graphmill.Graph()
     first = graph.constant(1).op
     second = graph.constant(2).op

@@ -53,7 +53,7 @@ def training(scale: str) -> Any:
 
 @pytest.mark.jax
 @pytest.mark.parametrize("scale", ["Sum", "Mean", "SqrtN"])
-def test_a_step_through_them_is_one_program(scale: str) -> None:
+def test_a_step_with_constant_segments_is_one_program(scale: str) -> None:
     generator = np.random.default_rng(3)
     batches = [(generator.integers(0, 5, 6), generator.normal(size=(4, 3))) for _ in range(3)]
     values = []

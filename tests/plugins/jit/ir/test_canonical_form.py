@@ -79,7 +79,7 @@ def test_large_constants_are_arguments() -> None:
     assert form("1", 4) != form("1", 5)
 
 
-def test_float_attrs_tell_signed_zeros_apart() -> None:
+def test_float_attrs_distinguish_signed_zeros() -> None:
     first, second = (
         form_of(f"y = LeakyRelu(x, alpha={alpha})", x="float32[2]") for alpha in (0.0, -0.0)
     )

@@ -130,7 +130,7 @@ def test_other_machines_and_versions_are_left_alone(monkeypatch, known_machine):
 
 
 @pytest.mark.usefixtures("known_machine")
-def test_program_that_is_kept_does_without(monkeypatch):
+def test_cached_program_does_not_use_onednn(monkeypatch):
     """XLA cannot serialize a program that calls oneDNN."""
     monkeypatch.setattr(compiler_options, "_is_supported", lambda option, value: True)
     closed = jax.make_jaxpr(convolve)(IMAGES, KERNEL)

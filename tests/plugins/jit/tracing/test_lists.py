@@ -62,7 +62,7 @@ def test_values_that_vary_per_iteration_are_not_static() -> None:
     assert both(made, feeds) == ["compiled"]
 
 
-def test_another_constant_makes_it_unknown() -> None:
+def test_a_different_constant_makes_the_value_unknown() -> None:
     """A constant pushed before the loop that differs from those in it makes the value unknown."""
     before = (
         "other = Const(dtype=int32, value='int32: [3, 2]')",

@@ -28,7 +28,7 @@ def _sequences(rows: list[list[int]]) -> _Sequences:
 
 
 @given(st.lists(st.tuples(SEQUENCES, SEQUENCES), min_size=1, max_size=5))
-def test_all_at_once_are_one_by_one(pairs) -> None:
+def test_vectorized_distances_equal_single_ones(pairs) -> None:
     first, second = (_sequences(list(side)) for side in zip(*pairs, strict=True))
     expected = [_levenshtein(a, b) for a, b in pairs]
     assert _levenshtein_of_all(first, second).tolist() == expected

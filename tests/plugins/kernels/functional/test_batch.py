@@ -147,7 +147,7 @@ def test_rows_of_a_cancelled_step_are_removed(clock):
     assert ran == [2]
 
 
-def test_a_batch_that_all_have_left_is_gone(clock):
+def test_a_batch_without_members_is_removed(clock):
     ran = []
     step = CancellationManager()
     batcher = Batcher(1, 8, 1.0, 10, clock)

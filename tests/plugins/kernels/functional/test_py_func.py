@@ -74,7 +74,7 @@ def run(token, inputs, outputs, *, stateful=True):
 
 
 @pytest.mark.parametrize("stateful", [True, False])
-def test_a_saved_graph_calls_it_by_name(stateful) -> None:
+def test_a_saved_graph_calls_a_function_by_name(stateful) -> None:
     got = run("mine.double", [np.float32([1, 2])], "float32", stateful=stateful)
     assert got.tolist() == [2.0, 4.0]
 

@@ -26,7 +26,7 @@ def test_boxes_without_area_do_not_overlap_themselves():
     np.testing.assert_array_equal(intersection_over_union(corners, corners), np.zeros((2, 2)))
 
 
-def test_rows_are_compared_apart():
+def test_rows_are_compared_separately():
     corners = Corners.of(np.stack([BOXES[:2], BOXES[2:4]]))
     found = intersection_over_union(corners, corners)
     np.testing.assert_array_equal(found, np.array([[[1, 0.5], [0.5, 1]], [[0, 0], [0, 1]]], "f4"))

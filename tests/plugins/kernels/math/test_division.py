@@ -43,7 +43,7 @@ def test_float_division_by_zero_is_infinite(call, op):
 
 
 @pytest.mark.parametrize("op", ["DivNoNan", "Xdivy", "Xlogy", "MulNoNan"])
-def test_zero_wins_where_the_op_declares_it(call, op):
+def test_zero_times_nan_is_zero_where_the_op_declares_it(call, op):
     zero, nan = np.float32(0), np.float32(np.nan)
     given_first = op in ("Xdivy", "Xlogy")
     assert call(op, *((zero, nan) if given_first else (nan, zero))) == 0

@@ -32,7 +32,7 @@ def ask(mutex: Mutex, cancellation: CancellationManager | None = None) -> Waiter
     return waiter
 
 
-def test_the_next_gets_it_when_it_is_released() -> None:
+def test_a_released_mutex_goes_to_the_next_waiter() -> None:
     mutex = Mutex("m")
     waiters = [ask(mutex) for _ in range(3)]
     assert [waiter.lock is not None for waiter in waiters] == [True, False, False]

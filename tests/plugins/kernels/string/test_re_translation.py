@@ -103,7 +103,7 @@ def test_non_ascii_patterns_use_text_matching() -> None:
         ("[*+(]|\\*", 2 * 4),
     ],
 )
-def test_bounds_multiply_ways_of_parts(pattern: str, steps: float) -> None:
+def test_bound_is_the_product_of_the_alternatives_of_parts(pattern: str, steps: float) -> None:
     assert steps <= bound_of(pattern).steps(10, 1) <= 2 * steps
 
 

@@ -191,7 +191,7 @@ def test_pixels_beyond_the_memory_budget_are_refused(
     assert image_files.read_image(data, "grey.png").shape == (8, 8, 1)
 
 
-def test_images_together_are_what_each_is_alone(tmp_path: Path) -> None:
+def test_a_batch_of_images_equals_single_images(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     images = []
     for number, shape in enumerate([(8, 8), (8, 8, 3), (8, 8), (9, 8), (8, 8, 4)]):

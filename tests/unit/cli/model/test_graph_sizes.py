@@ -40,7 +40,7 @@ def test_variables_that_tensors_depend_on(graph: graphmill.Graph) -> None:
     assert variables_size(definition, graph.ops, ["unknown:0"]) == Size()
 
 
-def test_show_tells_them_from_copies(
+def test_show_distinguishes_variables_from_copies(
     graph: graphmill.Graph, graphmill_cli: Callable[..., Any], tmp_path: Path
 ) -> None:
     path = str(tmp_path / "model")

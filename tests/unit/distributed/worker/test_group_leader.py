@@ -109,11 +109,11 @@ def test_collectives_with_other_names_do_not_meet(whole: Led) -> None:
     assert not second.is_there
 
 
-def test_whoever_asks_again_is_answered_at_once(whole: Led) -> None:
+def test_a_repeated_request_is_answered_immediately(whole: Led) -> None:
     assert whole.ask(1)[0].get().group_size == 2
 
 
-def test_a_member_that_leaves_before_the_others_come_is_forgotten(led: Led) -> None:
+def test_a_member_that_leaves_before_the_others_join_is_removed(led: Led) -> None:
     first, withdraw = led.ask(1)
     withdraw()
     second, _ = led.ask(2)

@@ -51,7 +51,7 @@ def test_case_without_default_needs_a_true_predicate(graph: Graph, x: Tensor) ->
     assert len(ops_of(graph, "Merge")) == 2  # one of the case, one of the check
 
 
-def test_a_single_case_without_default_runs_always(graph: Graph, x: Tensor) -> None:
+def test_a_single_case_without_default_always_runs(graph: Graph, x: Tensor) -> None:
     assert case([(x > 5, lambda: x + 1)], name="only").op.name == "only/add"
 
 

@@ -194,7 +194,7 @@ def test_shapes_that_do_not_fit(
 @pytest.mark.jax
 @pytest.mark.parametrize("groups", [1, 2])
 @pytest.mark.parametrize("dilation", [1, 2])
-def test_jax_convolves_alike(
+def test_numpy_and_jax_convolutions_agree(
     call: Callable[..., Any], call_jax: Callable[..., Any], groups: int, dilation: int
 ) -> None:
     x, kernel = normal(2, 7, 8, 4), normal(3, 2, 4 // groups, 6)
@@ -210,7 +210,7 @@ def test_jax_convolves_alike(
 
 @pytest.mark.jax
 @pytest.mark.parametrize("groups", [1, 2])
-def test_jax_transposes_alike(
+def test_numpy_and_jax_transposed_convolutions_agree(
     call: Callable[..., Any], call_jax: Callable[..., Any], groups: int
 ) -> None:
     attrs = {"strides": [1, 2, 2, 1], "padding": "VALID", "dilations": [1, 1, 2, 1]}

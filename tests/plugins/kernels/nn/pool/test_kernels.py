@@ -109,7 +109,7 @@ def test_bad_windows_are_refused(
 @pytest.mark.jax
 @pytest.mark.parametrize("width", [2, 30])
 @pytest.mark.parametrize("op", ["MaxPool", "AvgPool"])
-def test_jax_pools_alike(
+def test_numpy_and_jax_pools_agree(
     call: Callable[..., Any], call_jax: Callable[..., Any], op: str, width: int
 ) -> None:
     x = RNG.standard_normal((1, 7, 31, 2))
