@@ -86,7 +86,7 @@ def _checked_devices(
 
 
 def joined_tensors(
-    full: Graph, form: CallableRewrites, fed: Iterable[Tensor], fetched: Iterable[Tensor]
+    full: Graph, rewrites: CallableRewrites, fed: Iterable[Tensor], fetched: Iterable[Tensor]
 ) -> dict[Tensor, Tensor]:
     """Return the replacement of each tensor that a connection replaces.
 
@@ -99,7 +99,7 @@ def joined_tensors(
     """
     all_fed, all_fetched = set(fed), set(fetched)
     joined: dict[Tensor, Tensor] = {}
-    for source, target in form.connections:
+    for source, target in rewrites.connections:
         before = _tensor(full, source)
         if before is None:
             raise InvalidArgumentError(

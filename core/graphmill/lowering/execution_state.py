@@ -109,7 +109,7 @@ class GraphExecutionState:
         fetches: Sequence[str],
         targets: Sequence[str],
         client_end: ClientEnd | None = None,
-        form: CallableRewrites | None = None,
+        rewrites: CallableRewrites | None = None,
         watches: Sequence[DebugTensorWatch] = (),
     ) -> ClientGraph:
         """Return the pruned and rewritten graph of a signature, after phase `PRE_PLACEMENT`.
@@ -131,7 +131,7 @@ class GraphExecutionState:
             from graphmill.lowering.functions.inner_nodes import with_inner_nodes  # few steps
 
             graph = with_inner_nodes(graph, named, self._options)
-        client = build_client_graph(graph, self._ops, *names, client_end, form)
+        client = build_client_graph(graph, self._ops, *names, client_end, rewrites)
         if self._base is not None:
             self._base.check(self.graph, client.graph)
         calls = [node for node in client.graph.nodes if node.op_def.calls]

@@ -87,12 +87,12 @@ def build_client_graph(
     fetches: Sequence[str],
     targets: Sequence[str],
     client: ClientEnd | None = None,
-    form: CallableRewrites | None = None,
+    rewrites: CallableRewrites | None = None,
 ) -> ClientGraph:
     """Return the part of `full` that a signature needs; `full` is not changed.
 
     With `client`, feeds and fetches go through the rendezvous one by one, for a partial run
-    (clause S8); otherwise they all go through the call frame. `form` has connections between
+    (clause S8); otherwise they all go through the call frame. `rewrites` has connections between
     tensors, and devices of feeds and fetches (clause S7).
 
     Raises:
@@ -108,10 +108,10 @@ def build_client_graph(
     if not fetched and not target_nodes:
         raise InvalidArgumentError("Must specify at least one target to fetch or execute.")
     rewriter = _Rewriter(full, ops, fed, client)
-    if form is not None:
-        rewriter.joined = joined_tensors(full, form, fed, fetched)
-        rewriter.arg_devices = dict(form.feed_devices)
-        rewriter.retval_devices = dict(form.fetch_devices)
+    if rewrites is not None:
+        rewriter.joined = joined_tensors(full, rewrites, fed, fetched)
+        rewriter.arg_devices = dict(rewrites.feed_devices)
+        rewriter.retval_devices = dict(rewrites.fetch_devices)
     return rewriter.rewrite(fetched, target_nodes)
 
 

@@ -250,7 +250,7 @@ class DirectSession(SessionInterface):
         *,
         is_partial: bool = False,
         watches: Sequence[Any] = (),
-        form: CallableRewrites | None = None,
+        rewrites: CallableRewrites | None = None,
     ) -> CachedExecutors:
         """Return the executors of a signature (feeds, fetches, targets), created by the first call.
 
@@ -258,21 +258,22 @@ class DirectSession(SessionInterface):
             key: the signature.
             is_partial: whether it is fed and fetched piece by piece (clause S8).
             watches: the `DebugTensorWatch`es of the run (clause P6).
-            form: further options of a callable (clause S7).
+            rewrites: further options of a callable (clause S7).
 
         Raises:
             NotFoundError: a name does not exist, or an op has no kernel.
             OpError: placement, a pass or a kernel refused the graph.
         """
         cache = self._cache
-        if is_partial or watches or form is not None:
-            cache = self._variant_cache(is_partial, watches, form)
+        if is_partial or watches or rewrites is not None:
+            cache = self._variant_cache(is_partial, watches, rewrites)
         cached = cache.find(key)
         if cached is None:
             self.check_open()
             try:
                 cached = cache.get_or_create(
-                    key, lambda ordered: self._create_executors(ordered, is_partial, watches, form)
+                    key,
+                    lambda ordered: self._create_executors(ordered, is_partial, watches, rewrites),
                 )
             except OpError as error:
                 self.add_location(error)
@@ -326,12 +327,12 @@ class DirectSession(SessionInterface):
 
     def cached_executors(self) -> list[ExecutorsAndKeys]:
         """Return the cached executors of all signatures, except of partial and watched runs."""
-        of_callables = [entry for entry in self._variants() if entry.form is not None]
+        of_callables = [entry for entry in self._variants() if entry.rewrites is not None]
         return [*self._cache.entries(), *of_callables]
 
     def watched_executors(self) -> list[ExecutorsAndKeys]:
         """Return the cached executors of partial and watched runs."""
-        return [entry for entry in self._variants() if entry.form is None]
+        return [entry for entry in self._variants() if entry.rewrites is None]
 
     def _variants(self) -> list[ExecutorsAndKeys]:
         with self._graph_lock:
@@ -339,10 +340,10 @@ class DirectSession(SessionInterface):
         return [entry for cache in caches for entry in cache.entries()]
 
     def _variant_cache(
-        self, is_partial: bool, watches: Sequence[Any], form: CallableRewrites | None
+        self, is_partial: bool, watches: Sequence[Any], rewrites: CallableRewrites | None
     ) -> ExecutorsCache:
         """Return the cache of executors for options that change the graph (clause S5)."""
-        variant = (is_partial, form, *(watch.SerializeToString() for watch in watches))
+        variant = (is_partial, rewrites, *(watch.SerializeToString() for watch in watches))
         with self._graph_lock:
             caches = self._variant_caches
             cached = caches.get(variant)
@@ -378,10 +379,10 @@ class DirectSession(SessionInterface):
         callable_options: CallableOptions | None = None,
     ) -> Callable[..., Any]:
         """Return a function that runs a signature; see `SessionInterface.make_callable`."""
-        form = None
+        rewrites = None
         if callable_options is not None:
-            form = callable_rewrites(callable_options, self.graph, self.devices)
-        entry = self.executors(signature, watches=watches_of(options), form=form)
+            rewrites = callable_rewrites(callable_options, self.graph, self.devices)
+        entry = self.executors(signature, watches=watches_of(options), rewrites=rewrites)
         return make_call(self, entry, rebuild, len(signature[0]), options)
 
     def partial_run_setup(self, signature: Signature, options: RunOptions | None) -> str:
@@ -506,7 +507,7 @@ class DirectSession(SessionInterface):
         key: Signature,
         is_partial: bool,
         watches: Sequence[Any],
-        form: CallableRewrites | None,
+        rewrites: CallableRewrites | None,
         stepping: PartitionMaker | None = None,
     ) -> ExecutorsAndKeys:
         executors = self._builder.build(
@@ -514,7 +515,7 @@ class DirectSession(SessionInterface):
             self._source,
             is_partial=is_partial,
             watches=watches,
-            form=form,
+            rewrites=rewrites,
             maker=stepping,
         )
         if not (is_partial or watches or stepping):
@@ -522,10 +523,10 @@ class DirectSession(SessionInterface):
         return executors
 
     def hot_partitions(
-        self, key: Signature, form: CallableRewrites | None = None
+        self, key: Signature, rewrites: CallableRewrites | None = None
     ) -> tuple[PerPartition, ...]:
         """Return newly built partitions of a signature; see `ExecutorsBuilder.hot_partitions`."""
-        return self._builder.hot_partitions(key, form)
+        return self._builder.hot_partitions(key, rewrites)
 
     def _function_runtime(self, device: Device) -> FunctionLibraryRuntime:
         runtime = self._functions.get(device.name)

@@ -60,7 +60,7 @@ class ExecutorsBuilder:
         *,
         is_partial: bool,
         watches: Sequence[Any],
-        form: CallableRewrites | None,
+        rewrites: CallableRewrites | None,
         maker: PartitionMaker | None = None,
     ) -> ExecutorsAndKeys:
         """Return new executors of a signature (feeds, fetches, targets).
@@ -70,7 +70,7 @@ class ExecutorsBuilder:
             source: the program's graph object, if there is one, which has the shapes of feeds.
             is_partial: whether the signature is fed and fetched piece by piece (clause S8).
             watches: the `DebugTensorWatch`es of the run (clause P6).
-            form: further options of a callable (clause S7).
+            rewrites: further options of a callable (clause S7).
             maker: makes the partitions; by default those of ordinary steps.
 
         Raises:
@@ -81,7 +81,7 @@ class ExecutorsBuilder:
         client_end = self._client_end() if is_partial else None
         with self._graph_lock, collections_for(len(self._state.graph)):
             full = self._state.graph
-            client = self._state.build_client_graph(*key, client_end, form, watches)
+            client = self._state.build_client_graph(*key, client_end, rewrites, watches)
             needed_feeds = client.needed_feeds() if is_partial else {}
             if watches:
                 insert_debug_nodes(client.graph, watches, options.host.ops, full)
@@ -91,12 +91,12 @@ class ExecutorsBuilder:
             shapes = tuple(
                 feed_shape(full, source or full, feed, options.host.ops) for feed in feeds
             )
-        devices_of_feeds = {} if form is None else dict(form.feed_devices)
-        devices_of_fetches = {} if form is None else dict(form.fetch_devices)
+        devices_of_feeds = {} if rewrites is None else dict(rewrites.feed_devices)
+        devices_of_fetches = {} if rewrites is None else dict(rewrites.fetch_devices)
         to_host = copies_out(
             items, client.fetch_types, [fetch in devices_of_fetches for fetch in fetches]
         )
-        if form is None:
+        if rewrites is None:
             to_host = arrays_of_fed(to_host, fetches, feeds, client.fetch_types)
         executors = ExecutorsAndKeys(
             items=tuple(items),
@@ -110,28 +110,28 @@ class ExecutorsBuilder:
             to_host=to_host,
             placements=tuple(placements),
             needed_feeds=needed_feeds,
-            form=form,
-            syncs_devices=syncs_devices(items, form),
+            rewrites=rewrites,
+            syncs_devices=syncs_devices(items, rewrites),
         )
         if is_logged("executor", INFO):
             _log_executors(options.session_handle, executors)
         return executors
 
     def hot_partitions(
-        self, key: Signature, form: CallableRewrites | None = None
+        self, key: Signature, rewrites: CallableRewrites | None = None
     ) -> tuple[PerPartition, ...]:
         """Return newly built partitions of a signature, with the passes of phase `HOT`.
 
         Args:
             key: the signature.
-            form: further options of a callable.
+            rewrites: further options of a callable.
 
         Raises:
             OpError: a pass or a kernel refused the graph.
         """
         with self._graph_lock, collections_for(len(self._state.graph)):
             full = self._state.graph
-            client = self._state.build_client_graph(*key, form=form)
+            client = self._state.build_client_graph(*key, rewrites=rewrites)
             items, _ = self._partitions.for_client_graph(client.graph, full, is_hot=True)
         return tuple(items)
 

@@ -43,7 +43,7 @@ class ExecutorsAndKeys:
         step_count: the number of its steps; a statistic, written without a lock.
         last_step: id of its latest step, for eviction from the cache.
         needed_feeds: the feeds that each fetch needs, in a partial run.
-        form: further options of a callable.
+        rewrites: further options of a callable.
         syncs_devices: whether a step ends only when its devices have finished their work.
         hot: the hot graph of the signature, or its state on the way there; see `HotSteps`.
         serving: the partitions that ordinary steps run: `items`, or those of the hot graph; set by
@@ -58,7 +58,7 @@ class ExecutorsAndKeys:
 
     __slots__ = (
         *("items", "feeds", "fetches", "targets", "feed_types", "fetch_types", "feed_shapes"),
-        *("converters", "to_host", "placements", "needed_feeds", "form", "syncs_devices"),
+        *("converters", "to_host", "placements", "needed_feeds", "rewrites", "syncs_devices"),
         *("step_count", "last_step", "hot", "serving", "build_at", "is_closed", "costs"),
     )
 
@@ -76,7 +76,7 @@ class ExecutorsAndKeys:
         to_host: tuple[Callable[[Any], Any], ...] = (),
         placements: tuple[PlacementRecord, ...] = (),
         needed_feeds: dict[str, set[str]] | None = None,
-        form: CallableRewrites | None = None,
+        rewrites: CallableRewrites | None = None,
         syncs_devices: bool = False,
     ) -> None:
         self.items = items
@@ -90,7 +90,7 @@ class ExecutorsAndKeys:
         self.to_host = to_host
         self.placements = placements
         self.needed_feeds = needed_feeds or {}
-        self.form = form
+        self.rewrites = rewrites
         self.syncs_devices = syncs_devices
         self.step_count = 0
         self.last_step = 0
@@ -112,7 +112,7 @@ class ExecutorsAndKeys:
             item.executor.close()
 
 
-def syncs_devices(items: Sequence[PerPartition], form: CallableRewrites | None = None) -> bool:
+def syncs_devices(items: Sequence[PerPartition], rewrites: CallableRewrites | None = None) -> bool:
     """Return whether a step must wait for its devices before it ends.
 
     Semantics: `sync_on_finish_` in `tensorflow/core/common_runtime/direct_session.cc`, with its
@@ -120,9 +120,9 @@ def syncs_devices(items: Sequence[PerPartition], form: CallableRewrites | None =
 
     Args:
         items: the partitions.
-        form: further options of a callable, which may ask not to wait.
+        rewrites: further options of a callable, which may ask not to wait.
     """
-    if form is not None and form.skips_sync:
+    if rewrites is not None and rewrites.skips_sync:
         return False
     is_off = os.environ.get(_SYNC_VARIABLE, "").lower() in ("0", "false")
     return not is_off and any(item.device.may_be_in_flight for item in items)

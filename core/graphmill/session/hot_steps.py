@@ -64,7 +64,7 @@ class HotOwner(Protocol):
     is_closed: bool
 
     def hot_partitions(
-        self, key: Signature, form: CallableRewrites | None = None
+        self, key: Signature, rewrites: CallableRewrites | None = None
     ) -> tuple[PerPartition, ...]:
         """Rebuild the partitions of a signature, with the passes of phase `HOT`."""
         ...
@@ -167,7 +167,7 @@ class HotSteps:
         key = (executors.feeds, executors.fetches, executors.targets)
         try:
             with deferred_forks():  # the rebuild imports passes and kernels
-                items = self._session.hot_partitions(key, executors.form)
+                items = self._session.hot_partitions(key, executors.rewrites)
         except PluginFaultError as error:
             self._send(executors, HotEvent.PLUGIN_RAISED, error.message)
             fetches = ", ".join(executors.fetches)

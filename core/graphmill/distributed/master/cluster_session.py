@@ -182,15 +182,15 @@ class ClusterSession(SessionInterface):
         Raises:
             UnimplementedError: values should stay on devices, which belong to another process.
         """
-        form = None
+        rewrites = None
         if callable_options is not None:
-            form = callable_rewrites(callable_options, self.graph, self._devices)
-            if form is not None and (form.feed_devices or form.fetch_devices):
+            rewrites = callable_rewrites(callable_options, self.graph, self._devices)
+            if rewrites is not None and (rewrites.feed_devices or rewrites.fetch_devices):
                 raise UnimplementedError(
                     "feed_devices and fetch_devices are not possible in a session on a cluster: "
                     "the devices may be another process's. Leave them out"
                 )
-        self._acquire(signature, options, form).release()
+        self._acquire(signature, options, rewrites).release()
         count = len(signature[0])
 
         def call(
@@ -204,7 +204,7 @@ class ClusterSession(SessionInterface):
                     f"the callable takes {count} values ({', '.join(signature[0]) or 'none'}), "
                     f"{len(values)} given"
                 )
-            results = self._run(signature, values, options, run_metadata, form, cancellation)
+            results = self._run(signature, values, options, run_metadata, rewrites, cancellation)
             return rebuild(results)
 
         return call
@@ -268,12 +268,12 @@ class ClusterSession(SessionInterface):
         values: Sequence[Any],
         options: RunOptions | None,
         run_metadata: RunMetadata | None,
-        form: CallableRewrites | None,
+        rewrites: CallableRewrites | None,
         cancellation: CancellationManager | None,
     ) -> list[Value]:
         self.check_open()
         run_options = _message(options)
-        registered = self._acquire(signature, run_options, form)
+        registered = self._acquire(signature, run_options, rewrites)
         try:
             feeds, fetches, _ = signature
             pairs = zip(feeds, values, strict=True)
@@ -323,9 +323,9 @@ class ClusterSession(SessionInterface):
         return milliseconds / 1000 if milliseconds > 0 else None
 
     def _acquire(
-        self, signature: Signature, options: RunOptions | None, form: CallableRewrites | None
+        self, signature: Signature, options: RunOptions | None, rewrites: CallableRewrites | None
     ) -> RegisteredSignature:
-        return self._cache.acquire(key_of(signature, options, form), self._register)
+        return self._cache.acquire(key_of(signature, options, rewrites), self._register)
 
     def _register(self, key: SignatureKey) -> RegisteredSignature:
         with self._graph_lock:
@@ -336,7 +336,7 @@ class ClusterSession(SessionInterface):
                 key.fetches,
                 key.targets,
                 ClientEnd(master.name, master.incarnation),
-                key.form,
+                key.rewrites,
                 watches_of(key),
             )
             needed = client.needed_feeds()

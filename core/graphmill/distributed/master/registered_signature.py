@@ -30,7 +30,7 @@ class SignatureKey(NamedTuple):
 
     Attributes:
         feeds, fetches, targets: names, sorted, without duplicates.
-        form: further options of a callable.
+        rewrites: further options of a callable.
         debug_options: a serialized `DebugOptions`.
         collective_graph_key: groups the collectives of the steps.
     """
@@ -38,20 +38,20 @@ class SignatureKey(NamedTuple):
     feeds: tuple[str, ...]
     fetches: tuple[str, ...]
     targets: tuple[str, ...]
-    form: CallableRewrites | None = None
+    rewrites: CallableRewrites | None = None
     debug_options: bytes = b""
     collective_graph_key: int = 0
 
 
-def key_of(signature: Signature, options: Any, form: CallableRewrites | None) -> SignatureKey:
+def key_of(signature: Signature, options: Any, rewrites: CallableRewrites | None) -> SignatureKey:
     """Return the key of a signature with some `RunOptions`, or None."""
     feeds, fetches, targets = signature
     ordered = tuple(sorted(feeds)), tuple(sorted(set(fetches))), tuple(sorted(set(targets)))
     if options is None:
-        return SignatureKey(*ordered, form)
+        return SignatureKey(*ordered, rewrites)
     return SignatureKey(
         *ordered,
-        form,
+        rewrites,
         options.debug_options.SerializeToString(deterministic=True),
         options.experimental.collective_graph_key,
     )

@@ -180,9 +180,9 @@ class RegisteredGraph:
         """Build the hot graph now, if one is due."""
         self._hot_steps.build_for(self.executors)
 
-    def hot_partitions(self, key: Any, form: Any = None) -> tuple[PerPartition, ...]:
+    def hot_partitions(self, key: Any, rewrites: Any = None) -> tuple[PerPartition, ...]:
         """Return newly built partitions, with the passes of phase `HOT`."""
-        del key, form
+        del key, rewrites
         return self._partitions(is_hot=True)
 
     def _partitions(self, *, is_hot: bool = False) -> tuple[PerPartition, ...]:
