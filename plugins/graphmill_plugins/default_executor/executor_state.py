@@ -330,7 +330,7 @@ class ExecutorState:
             return
         if error is None:
             if self._executor.view.has_control_flow and not self._propagator.is_done:
-                error = self._stuck()
+                error = self._deadlock_error()
             elif self.args.sync_on_finish:
                 error = self._sync()
         self._ready.clear()
@@ -344,7 +344,7 @@ class ExecutorState:
             return error
         return None
 
-    def _stuck(self) -> OpError:
+    def _deadlock_error(self) -> OpError:
         """Return the error of a deadlocked run: no node is ready, but some are pending."""
         return InternalError(
             "the step is stuck: no node is ready, and these nodes wait for inputs that will never "

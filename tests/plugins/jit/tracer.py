@@ -97,7 +97,7 @@ def _outputs(node: Any, inputs: list[Any], state: Any, library: Any) -> Any:
             inputs,
             state,
             invariant=pass_through(body),
-            trips=None if trips is None else trips.most,
+            trips=None if trips is None else trips.maximum,
         )
         state.update(after)
         return results

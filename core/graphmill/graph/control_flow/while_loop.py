@@ -86,17 +86,17 @@ class _Limit:
     """The maximum number of iterations, and a counter, which becomes the first loop variable.
 
     Attributes:
-        most: the maximum, a tensor outside of the loop.
+        maximum: the maximum, a tensor outside of the loop.
         counter: the counter's initial value.
     """
 
     def __init__(self, graph: Graph, limit: Any) -> None:
-        self.most = graph.convert(limit, name="maximum_iterations")
-        if not self.most.dtype.base_dtype.is_integer:
+        self.maximum = graph.convert(limit, name="maximum_iterations")
+        if not self.maximum.dtype.base_dtype.is_integer:
             raise InvalidArgumentError(
-                f"maximum_iterations is {self.most.dtype.name}, expected an integer"
+                f"maximum_iterations is {self.maximum.dtype.name}, expected an integer"
             )
-        self.counter = graph.constant(0, self.most.dtype.base_dtype, name="iteration_counter")
+        self.counter = graph.constant(0, self.maximum.dtype.base_dtype, name="iteration_counter")
 
 
 class _Loop:
@@ -162,7 +162,7 @@ class _Loop:
 
     def _test(self, merges: list[Tensor]) -> Tensor:
         counter, packed = self._packed(merges)
-        below = counter < self.limit.most if self.limit is not None else None
+        below = counter < self.limit.maximum if self.limit is not None else None
         condition = self.cond(*packed)
         try:
             test = self.graph.convert(condition, dtypes.bool)

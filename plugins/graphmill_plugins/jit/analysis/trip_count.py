@@ -39,11 +39,11 @@ class TripCount(NamedTuple):
     """The trip count of a loop.
 
     Attributes:
-        most: the maximum number of iterations.
+        maximum: the maximum number of iterations.
         is_exact: whether the loop always makes that many.
     """
 
-    most: int
+    maximum: int
     is_exact: bool
 
 

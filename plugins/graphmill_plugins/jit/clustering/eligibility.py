@@ -88,7 +88,7 @@ class Eligibility:
 
     def _choice(self, node: Node) -> LoweringChoice | str:
         if is_source(node):
-            return self.choices.why_role_is_not_all(node) or LoweringChoice()
+            return self.choices.why_role_may_not_hold(node) or LoweringChoice()
         return self.choices.of(node)
 
     def size(self, node: Node) -> int:

@@ -192,14 +192,14 @@ class _Functionalizer:
             maker = IfMaker(self.graph, self.ops, item, ranks(item, self.graph, self.waits))
             maker.rewrite()
         except NotProvenError as reason:
-            item.around.keeps_control_flow = (
+            item.enclosing.keeps_control_flow = (
                 f"conditional {item.name} inside is not functionalized: {reason}"
             )
             self._record(region, names, str(reason))
             return
         self.liveness.forget(region.nodes)
         for node in maker.made:
-            self.liveness.replace((), node, item.around, path)
+            self.liveness.replace((), node, item.enclosing, path)
         self.liveness.place_control_triggers()
         new_names = tuple(node.name for node in maker.made)
         self._record(region, names, FUNCTIONALIZED, new_names, maker.functions)
@@ -221,7 +221,7 @@ class _Functionalizer:
         except NotProvenError as reason:
             self._record(region, names, str(reason))
             return
-        self.liveness.replace(region.nodes, maker.node, loop.around, path[:-1])
+        self.liveness.replace(region.nodes, maker.node, loop.enclosing, path[:-1])
         self.liveness.place_control_triggers()
         self._record(region, names, FUNCTIONALIZED, (maker.node.name,), maker.functions)
 

@@ -174,7 +174,7 @@ class BodyBuilder:
             )
             ret.assigned_device, ret.device = node.assigned_device, node.device
         control_rets = [self.copies[node] for node in effects]
-        self._drop_silent()
+        self._drop_forwarding_nodes()
         self.graph.edit_count = 0
         remaining = tuple(node for node in control_rets if self.graph.has_node(node.name))
         return FunctionBody(name, self.graph, self._captures.types, tuple(ret_types), remaining)
@@ -216,23 +216,23 @@ class BodyBuilder:
             name += "_"
         return name
 
-    def _drop_silent(self) -> None:
+    def _drop_forwarding_nodes(self) -> None:
         """Remove control edges from forwarding nodes, then forwarding nodes without consumers.
 
         A function starts when all its arguments are available, so nothing has to wait for them.
         """
-        silent: set[Node] = set()
+        forwarding: set[Node] = set()
         graph = self.graph
         for node in topological_order(graph):
-            is_quiet = is_silent(node) or is_argument(node) or _is_ref_variable(node)
+            is_droppable = only_forwards(node) or is_argument(node) or _is_ref_variable(node)
             before = (edge.src for edge in (*node.in_edges, *node.control_in_edges))
-            if is_quiet and all(src in silent for src in before):
-                silent.add(node)
-        for node in silent:
+            if is_droppable and all(src in forwarding for src in before):
+                forwarding.add(node)
+        for node in forwarding:
             for edge in [edge for edge in node.out_edges if edge.is_control]:
                 graph.remove_control_edge(edge)
         for node in reversed(topological_order(graph)):
-            if not node.out_edges and node in silent:
+            if not node.out_edges and node in forwarding:
                 graph.withdraw([node])
 
 
@@ -263,7 +263,7 @@ def entered(node: Node) -> Tensor:
     return (node, 0) if is_read else (edge.src, edge.src_output)
 
 
-def is_silent(node: Node) -> bool:
+def only_forwards(node: Node) -> bool:
     """Return whether a node only forwards its inputs, so nodes can wait for these instead."""
     traits = node.op_def.traits
     return traits.forwards or traits.source is Source.CONSTANT or does_nothing(node)

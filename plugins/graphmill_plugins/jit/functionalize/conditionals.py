@@ -40,24 +40,24 @@ class Conditional:
     """A conditional formed by `Switch` and `Merge` nodes.
 
     Attributes:
-        around: the branch that contains it.
+        enclosing: the branch that contains it.
         pred: its predicate.
         switches: the `Switch` nodes, through which values enter.
         sides: the nodes that run if the predicate is false, and those that run if it is true.
         merges: the `Merge` nodes, through which values leave; alive if the conditional is alive.
     """
 
-    __slots__ = ("around", "merges", "pred", "sides", "switches")
+    __slots__ = ("enclosing", "merges", "pred", "sides", "switches")
 
     def __init__(
         self,
-        around: Branch,
+        enclosing: Branch,
         pred: Tensor,
         switches: list[Node],
         sides: tuple[list[Node], list[Node]],
         merges: list[Node],
     ) -> None:
-        self.around = around
+        self.enclosing = enclosing
         self.pred = pred
         self.switches = switches
         self.sides = sides
@@ -84,17 +84,17 @@ def find_conditionals(liveness: Liveness, root: Branch) -> list[Conditional]:
     conditionals: list[Conditional] = []
     pending = [root]
     while pending:
-        around = pending.pop()
-        members = liveness.members(around)
-        for pred, sides in around.children.items():
+        enclosing = pending.pop()
+        members = liveness.members(enclosing)
+        for pred, sides in enclosing.children.items():
             pending.extend(sides)
             if is_loop_cond(pred[0]):
                 continue
             switches = [n for n in members if is_switch(n) and pred_of(n) == pred]
             merges = [n for n in members if is_merge(n) and _merges(n, sides, liveness)]
             inside = (liveness.members(sides[0]), liveness.members(sides[1]))
-            conditionals.append(Conditional(around, pred, switches, inside, merges))
-    return sorted(conditionals, key=lambda item: -item.around.depth)
+            conditionals.append(Conditional(enclosing, pred, switches, inside, merges))
+    return sorted(conditionals, key=lambda item: -item.enclosing.depth)
 
 
 def _merges(node: Node, sides: tuple[Branch, Branch], liveness: Liveness) -> bool:
@@ -104,7 +104,7 @@ def _merges(node: Node, sides: tuple[Branch, Branch], liveness: Liveness) -> boo
 
 def refresh(item: Conditional, liveness: Liveness) -> None:
     """Update the conditional after inner conditionals were rewritten."""
-    sides = item.around.sides(item.pred)
+    sides = item.enclosing.sides(item.pred)
     item.sides = (liveness.members(sides[0]), liveness.members(sides[1]))
 
 
@@ -114,7 +114,7 @@ def prove_conditional(item: Conditional, liveness: Liveness, keep: Collection[No
     Raises:
         NotProvenError: it cannot; the message is the reason.
     """
-    sides = item.around.sides(item.pred)
+    sides = item.enclosing.sides(item.pred)
     for branch in sides:
         if branch.keeps_control_flow:
             raise NotProvenError(branch.keeps_control_flow)

@@ -18,7 +18,7 @@ from graphmill_plugins.jit.functionalize.body_builder import (
     entered,
     has_effects,
     is_cloned,
-    is_silent,
+    only_forwards,
     origin_of,
 )
 from graphmill_plugins.jit.functionalize.liveness import pred_of
@@ -171,7 +171,7 @@ class IfMaker:
                     before = self._part_of.get(src)
                     if before is None:
                         nodes[src] = None
-                    elif before is not part and not is_silent(src):
+                    elif before is not part and not only_forwards(src):
                         nodes[before.node] = None
         return list(nodes)
 

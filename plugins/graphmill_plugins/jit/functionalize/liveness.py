@@ -116,7 +116,7 @@ class Liveness:
         self.exits: dict[FramePath, list[Node]] = defaultdict(list)
         self._of: dict[Node, Branch | None] = {}
         self._triggers = {node: None for node in graph.nodes if is_control_trigger(node)}
-        self._around: dict[FramePath, Branch | None] = {}
+        self._enclosing: dict[FramePath, Branch | None] = {}
         self._members: dict[Branch, dict[Node, None]] = defaultdict(dict)
         for node, path in self.frames.items():
             if is_enter(node):
@@ -145,13 +145,13 @@ class Liveness:
             return None
         if is_enter(node):
             return self.roots[output_frame(node, self.frames)]
-        return self.around(self.frames[node]) if is_exit(node) else branch
+        return self.enclosing(self.frames[node]) if is_exit(node) else branch
 
-    def around(self, path: FramePath) -> Branch | None:
+    def enclosing(self, path: FramePath) -> Branch | None:
         """Return the branch that contains a loop: the common branch of its `Enter` nodes."""
-        if path not in self._around:
-            self._around[path] = join(self.of(node) for node in self.enters[path])
-        return self._around[path]
+        if path not in self._enclosing:
+            self._enclosing[path] = join(self.of(node) for node in self.enters[path])
+        return self._enclosing[path]
 
     def members(self, branch: Branch) -> list[Node]:
         """Return the nodes of a branch without those of nested branches."""
@@ -204,7 +204,7 @@ class Liveness:
 
     def _reached(self, edge: Edge) -> Branch | None:
         if is_exit(edge.src) and edge.is_control:
-            return self.around(self.frames[edge.src])
+            return self.enclosing(self.frames[edge.src])
         return self.of_output((edge.src, edge.src_output))
 
     def _merged(self, node: Node, root: Branch) -> Branch | None:

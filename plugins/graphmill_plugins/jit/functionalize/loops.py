@@ -39,12 +39,12 @@ class LoopVariable(NamedTuple):
     Attributes:
         enter: the `Enter` of its first value.
         merge: its value in each iteration.
-        following: the `NextIteration` of its next value.
+        next_iteration: the `NextIteration` of its next value.
     """
 
     enter: Node
     merge: Node
-    following: Node
+    next_iteration: Node
 
 
 class Loop(NamedTuple):
@@ -52,7 +52,7 @@ class Loop(NamedTuple):
 
     Attributes:
         name: its frame.
-        around: the branch that contains it.
+        enclosing: the branch that contains it.
         variables: its variables.
         constants: the `Enter`s of loop invariants.
         switches: the `Switch` nodes on the condition.
@@ -62,7 +62,7 @@ class Loop(NamedTuple):
     """
 
     name: str
-    around: Branch
+    enclosing: Branch
     variables: list[LoopVariable]
     constants: list[Node]
     switches: list[Node]
@@ -74,7 +74,7 @@ class Loop(NamedTuple):
     @property
     def nodes(self) -> list[Node]:
         """All nodes of the loop."""
-        variables = [n for v in self.variables for n in (v.enter, v.merge, v.following)]
+        variables = [n for v in self.variables for n in (v.enter, v.merge, v.next_iteration)]
         return [
             *variables,
             *self.constants,
@@ -110,8 +110,8 @@ class _Prover:
         self.inside = inside
 
     def prove(self, keep: Collection[Node]) -> Loop:
-        around = self.liveness.around(self.path)
-        if around is None:
+        enclosing = self.liveness.enclosing(self.path)
+        if enclosing is None:
             raise NotProvenError(
                 "its inputs are not live under one condition, or depend on its own results"
             )
@@ -122,7 +122,7 @@ class _Prover:
         starts = {variable.enter for variable in variables}
         loop = Loop(
             self.path[-1],
-            around,
+            enclosing,
             variables,
             [node for node in enters if node not in starts],
             self._of(is_switch),
@@ -164,8 +164,8 @@ class _Prover:
     def _variable(self, merge: Node) -> LoopVariable:
         sources = [edge.src for edge in merge.in_edges]
         starts = [node for node in sources if is_enter(node)]
-        following = [node for node in sources if is_next_iteration(node)]
-        if len(sources) != 2 or len(starts) != 1 or len(following) != 1:
+        next_iterations = [node for node in sources if is_next_iteration(node)]
+        if len(sources) != 2 or len(starts) != 1 or len(next_iterations) != 1:
             raise NotProvenError(f"{merge.name} does not merge an Enter with a NextIteration")
         if starts[0].attrs["is_constant"]:
             raise NotProvenError(f"{starts[0].name} enters {merge.name} in each iteration")
@@ -173,7 +173,7 @@ class _Prover:
             raise NotProvenError(f"{merge.name} has control inputs, or its value_index is read")
         if merge.output_types[0].is_ref:
             raise NotProvenError(f"{merge.name} is a reference")
-        return LoopVariable(starts[0], merge, following[0])
+        return LoopVariable(starts[0], merge, next_iterations[0])
 
     def _check(self, loop: Loop, keep: Collection[Node]) -> None:
         check_removable(loop.nodes, keep)
@@ -186,7 +186,7 @@ class _Prover:
             if pred_of(node) != (loop.condition, 0):
                 raise NotProvenError(f"a conditional inside is not functionalized: {node.name}")
         self._check_parts(loop)
-        self._check_following(loop)
+        self._check_next_iterations(loop)
         for node in loop.exits:
             self._check_exit(node, loop)
         self._check_starts(loop)
@@ -206,8 +206,8 @@ class _Prover:
                 if is_used and edge.dst is not loop.condition and self.liveness.may_act(node):
                     raise NotProvenError(f"{edge.dst.name} reads {node.name}, which has effects")
 
-    def _check_following(self, loop: Loop) -> None:
-        of_variables = {variable.following for variable in loop.variables}
+    def _check_next_iterations(self, loop: Loop) -> None:
+        of_variables = {variable.next_iteration for variable in loop.variables}
         for node in self._of(is_next_iteration):
             if self.liveness.of(node) is not self.goes_on:
                 raise NotProvenError(f"{node.name} continues when the loop condition is false")
@@ -229,14 +229,14 @@ class _Prover:
     def _check_starts(self, loop: Loop) -> None:
         """Check that all inputs of the loop are alive together, so that no effect is added."""
         of = self.liveness.of
-        if any(of(variable.enter) is not loop.around for variable in loop.variables):
+        if any(of(variable.enter) is not loop.enclosing for variable in loop.variables):
             raise NotProvenError("its loop variables may differ in deadness")
-        early = [node for node in loop.constants if of(node) is not loop.around]
+        early = [node for node in loop.constants if of(node) is not loop.enclosing]
         if not early:
             return
         # Nodes that depend only on these inputs would run even if the loop does not.
         pending = [variable.merge for variable in loop.variables]
-        pending += [node for node in loop.constants if of(node) is loop.around]
+        pending += [node for node in loop.constants if of(node) is loop.enclosing]
         dead = set(pending)
         while pending:
             for edge in pending.pop().out_edges:

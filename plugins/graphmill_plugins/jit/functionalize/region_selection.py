@@ -40,7 +40,7 @@ def why_untraceable(node: Node, choices: LoweringChoices) -> str | None:
     traits = node.op_def.traits
     has_role = traits.is_control_flow or is_control_trigger(node)
     if has_role or is_source(node) or traits.forwards:
-        reason = choices.why_role_is_not_all(node)
+        reason = choices.why_role_may_not_hold(node)
         return f"{node.name} ({node.op}): {reason}" if reason else None
     choice = choices.of(node)
     return f"{node.name} ({node.op}): {choice}" if isinstance(choice, str) else None

@@ -78,7 +78,7 @@ class WhileMaker:
         loop = self._loop
         builder.copy([*self._read_of_test(), *loop.body])
         for variable in loop.variables:
-            edge = variable.following.in_edges[0]
+            edge = variable.next_iteration.in_edges[0]
             builder.ret(builder.tensor((edge.src, edge.src_output)))
 
     def _fill_cond(self, builder: BodyBuilder) -> None:
@@ -99,7 +99,10 @@ class WhileMaker:
 
     def _read_of_test(self) -> list[Node]:
         """Return the nodes of the condition that the body reads and so recomputes."""
-        readers = [*self._loop.body, *(variable.following for variable in self._loop.variables)]
+        readers = [
+            *self._loop.body,
+            *(variable.next_iteration for variable in self._loop.variables),
+        ]
         read = [
             value_of(self._loop, (edge.src, edge.src_output))[0]
             for node in readers

@@ -35,15 +35,15 @@ def length_after(
     if change is None or not trips.is_exact:
         return None
     if change.op == "TensorListPushBack":
-        return length + trips.most
+        return length + trips.maximum
     counter = origin(change, 1)
-    if not is_argument(counter) or not trips.most:
+    if not is_argument(counter) or not trips.maximum:
         return None
     start = trip_count.number(args[counter.attrs["index"]])
     step = trip_count.step(body, counter.attrs["index"])
     if start is None or step is None:
         return None
-    return max(length, start + 1, start + (trips.most - 1) * step + 1)
+    return max(length, start + 1, start + (trips.maximum - 1) * step + 1)
 
 
 def growth_of(body: FunctionBody, index: int) -> Node | None:

@@ -128,7 +128,7 @@ class LoweringChoices:
             choice, node.op_def, node.attrs, self._type, backend
         )
 
-    def why_role_is_not_all(self, node: Node) -> str:
+    def why_role_may_not_hold(self, node: Node) -> str:
         """Return why a node may do something else than its role; empty if it cannot.
 
         The compiler implements the roles of control flow, constants, variables and nodes that

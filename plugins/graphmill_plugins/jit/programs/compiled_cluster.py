@@ -265,7 +265,7 @@ class CompiledCluster:
                 if is_good and step.stats_collector is not None:
                     self._loops.note(step.stats_collector, budget, outputs)
                 return outputs, is_good
-        outputs = limited.go_on(step, self._constants, arguments, self._loops)
+        outputs = limited.retry(step, self._constants, arguments, self._loops)
         return outputs, self._is_good(outputs)
 
     def _is_good(self, outputs: Sequence[Any]) -> bool:

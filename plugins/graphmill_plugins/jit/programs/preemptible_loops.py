@@ -43,10 +43,11 @@ class CountedLoops:
     """The loops of a program whose iterations are noted in traced steps, by their bodies.
 
     Attributes:
-        outermost: the outermost loops that a budget may end, in order; empty for those that always
-            make as many iterations. None of them if there are others inside.
-        each: the loops whose runs and iterations are the result before the last one.
-        fixed: the number of iterations of loops that always make as many.
+        outermost: the outermost loops that a budget may end, in order; "" for one with a static
+            trip count. No loops if `each` lists them.
+        each: the loops with counters, if several share a budget or are nested; the result of the
+            program before the last one holds their runs and iterations.
+        fixed: the static trip counts of the other loops.
     """
 
     outermost: tuple[str, ...] = ()
@@ -54,7 +55,7 @@ class CountedLoops:
     fixed: tuple[tuple[str, int], ...] = ()
 
     def renamed(self, names: Mapping[str, str]) -> CountedLoops:
-        """Return them with other names; loops whose new name is not known are not noted."""
+        """Return the same loops under other names; those without a new name are not noted."""
         return CountedLoops(
             tuple(names.get(body, "") for body in self.outermost),
             tuple(names.get(body, "") for body in self.each),
@@ -62,12 +63,12 @@ class CountedLoops:
         )
 
     def note_fixed(self, collector: StepStatsCollector) -> None:
-        """Note the iterations of loops that always make as many."""
+        """Note the iterations of the loops with static trip counts."""
         for body, count in self.fixed:
             collector.note_iterations(body, count)
 
     def note(self, collector: StepStatsCollector, budget: Any, outputs: Sequence[Any]) -> None:
-        """Note the iterations of the others, after a limited program has run to its end."""
+        """Note the iterations of the other loops, after a limited program has run to its end."""
         if self.each:
             for body, (runs, count) in zip(self.each, np.asarray(outputs[-2]), strict=True):
                 collector.note_iterations(body, int(count), int(runs))
@@ -188,7 +189,7 @@ class LimitedProgram:
         self._limit = iterations
         self.iterations = jax_module().device_put(np.int32(iterations), self._device)
 
-    def go_on(
+    def retry(
         self,
         step: ExecutorArgs,
         constants: Sequence[Any],

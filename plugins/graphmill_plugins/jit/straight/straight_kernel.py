@@ -58,7 +58,7 @@ class StraightLineKernel:
         code = self._code
         self._counts.num_straight += 1
         if code.waits:
-            _Run(code, ctx.args, inputs, done).go_on(None, None)
+            _Run(code, ctx.args, inputs, done).resume(None, None)
             return
         try:
             results = code.call(ctx.args, *inputs)
@@ -89,7 +89,7 @@ class _Run:
         self._call: object = None  # the asynchronous call that is being made
         self._outcome: tuple[Any, BaseException | None] | None = None
 
-    def go_on(self, value: Any, error: BaseException | None) -> None:
+    def resume(self, value: Any, error: BaseException | None) -> None:
         """Continue with an asynchronous kernel's result, until one blocks or the code ends."""
         generator = self._generator
         while True:
@@ -128,7 +128,7 @@ class _Run:
             if self._call is token and runner.owner == get_ident():
                 self._outcome = outputs, error
             else:
-                runner.post(lambda: self.go_on(outputs, error))
+                runner.post(lambda: self.resume(outputs, error))
 
         self._call = token
         try:

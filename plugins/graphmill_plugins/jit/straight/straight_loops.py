@@ -58,7 +58,7 @@ class StraightLoops:
         for node in region.nodes:
             if not node.op_def.traits.is_control_flow:
                 inner.append(node)
-            elif reason := self._choices.why_role_is_not_all(node):
+            elif reason := self._choices.why_role_may_not_hold(node):
                 return f"{node.name} ({node.op}): {reason}"
         return self.why_not(inner)
 

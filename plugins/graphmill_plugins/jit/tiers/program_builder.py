@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _MAX_ATTEMPTS: Final = 4  # to compile one signature, each with more static inputs
 
 
-class Refusal(NamedTuple):
+class CompileFailure(NamedTuple):
     """The reason why a signature has no program.
 
     Attributes:
@@ -75,7 +75,9 @@ class ProgramBuilder:
         self._cache_bytes = cache_bytes
         self._is_loop = is_loop
 
-    def make(self, record: SignatureRecord, values: Sequence[Any]) -> CompiledCluster | Refusal:
+    def make(
+        self, record: SignatureRecord, values: Sequence[Any]
+    ) -> CompiledCluster | CompileFailure:
         """Compile a signature; find by trial which inputs must be static.
 
         Args:
@@ -85,9 +87,9 @@ class ProgramBuilder:
         try:
             compiler = compiler_module()
         except ImportError as error:
-            return Refusal(Event.TRACING_REFUSED, f"JAX cannot be imported: {error}")
+            return CompileFailure(Event.TRACING_REFUSED, f"JAX cannot be imported: {error}")
         except UnimplementedError as error:
-            return Refusal(Event.TRACING_REFUSED, error.message)
+            return CompileFailure(Event.TRACING_REFUSED, error.message)
         from graphmill.spi.kernels import with_memory_limit  # many graphs are not compiled
 
         memory = compiler.memory_of(self._device)
@@ -110,14 +112,14 @@ class ProgramBuilder:
                 record.compiles.append(attempt)
                 self._log(record)
                 if isinstance(error, compiler.KernelFault):
-                    return Refusal(Event.COMPILER_RAISED, reason, error.culprit)
+                    return CompileFailure(Event.COMPILER_RAISED, reason, error.culprit)
                 if not (isinstance(error, compiler.NeedsStatic) and self._learn(error)):
                     break
                 cause = f"recompiled with more constant inputs: {reason}"
             else:
                 self._note(record, cluster, cause, values)
                 return cast("CompiledCluster", cluster)
-        return Refusal(Event.TRACING_REFUSED, reason)
+        return CompileFailure(Event.TRACING_REFUSED, reason)
 
     def _note(
         self, record: SignatureRecord, cluster: CompiledCluster, cause: str, values: Sequence[Any]

@@ -12,7 +12,7 @@ from graphmill.spi.executors import is_validation_on
 from graphmill.spi.process import track_forks
 from graphmill_plugins._jax import INHERITED, JAX
 from graphmill_plugins.jit.ir.errors import WrongOutputsError
-from graphmill_plugins.jit.tiers.program_builder import ProgramBuilder, Refusal
+from graphmill_plugins.jit.tiers.program_builder import CompileFailure, ProgramBuilder
 from graphmill_plugins.jit.tiers.states import Action, Event
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class SignatureCompiler:
         self._fault_warnings = functions.host.fault_warnings
         self._is_compiled = is_compiled
         self._fail = fail
-        self.suspects: dict[Signature, Refusal] = {}
+        self.suspects: dict[Signature, CompileFailure] = {}
         track_forks(self)
 
     def after_fork_in_child(self) -> None:
@@ -122,7 +122,7 @@ class SignatureCompiler:
             if not self._note_fault(signature, error):
                 raise
             return signature
-        if isinstance(program, Refusal):
+        if isinstance(program, CompileFailure):
             self._machine.not_compiled(signature, program.event, program.reason)
             if program.culprit is not None:
                 self.suspects[signature] = program

@@ -55,7 +55,7 @@ def trace_cond(
 
     def run(outcome: _Outcome) -> Any:
         def compute(_: Any) -> Any:
-            results, after = outcome.again()
+            results, after = outcome.emit()
             return joined.dynamic([*results, *(after[key] for key in keys)])
 
         return compute
@@ -89,7 +89,7 @@ class _Outcome:
     state: dict[Hashable, Any]
     program: Any
 
-    def again(self) -> tuple[list[Any], State]:
+    def emit(self) -> tuple[list[Any], State]:
         """Emit the traced program into the caller's trace; return results and state."""
         jax = jax_module()
         values = [*self.results, *self.state.values()]

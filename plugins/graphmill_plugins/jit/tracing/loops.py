@@ -143,7 +143,7 @@ class _Iteration:
     changed: set[Hashable]
     program: Any
 
-    def again(self, carry: Any) -> tuple[list[Any], State]:
+    def emit(self, carry: Any) -> tuple[list[Any], State]:
         """Emit the traced program for `carry`; return the next values and the state."""
         tree_util = jax_module().tree_util
         leaves = run_traced(self.program, *tree_util.tree_leaves(carry))
@@ -243,7 +243,7 @@ class _Loop:
 
         def iteration(carry: Any) -> Any:
             _, state = self._opened(carry, self._keys)
-            values, after = self._iteration.again((carry[0], [state[key] for key in self._carried]))
+            values, after = self._iteration.emit((carry[0], [state[key] for key in self._carried]))
             return self._closed(values, after, carry)
 
         first = [self._args[i] for i in self._dynamic], [self._state[k] for k in self._keys]

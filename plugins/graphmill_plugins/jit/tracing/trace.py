@@ -91,10 +91,10 @@ class Tracer:
 
     Attributes:
         has_inner_loop: whether a long loop is inside another loop or a conditional.
-        trips: the number of iterations of each loop that always makes as many, by its body.
+        trips: the static trip counts of loops, by body.
         limited_loops: the bodies of all loops that a limit may end, also of inner ones, in order.
         preemptible_loops: the bodies of the outermost loops that a limit may end, in order; empty
-            for those in `trips`.
+            strings for those in `trips`.
         offsets: static differences between traced integers.
         counts: the capacities of lists by their traced sizes.
         rows: the distinct rows that `Unique` nodes compute.
@@ -407,12 +407,12 @@ class Tracer:
         test = self._bodies.function(test_function)
         body = self._bodies.function(body_function)
         trips = trip_count_of(test.body, body.body, inputs, self._body)
-        is_long = trips is None or trips.most > _MAX_UNCANCELLABLE_ITERATIONS
+        is_long = trips is None or trips.maximum > _MAX_UNCANCELLABLE_ITERATIONS
         capacity = None
-        if trips is not None and (trips.is_exact or trips.most <= _MAX_RESERVED_CAPACITY):
-            capacity = trips.most
+        if trips is not None and (trips.is_exact or trips.maximum <= _MAX_RESERVED_CAPACITY):
+            capacity = trips.maximum
         if trips is not None and trips.is_exact:
-            self.trips[body_function.name] = trips.most
+            self.trips[body_function.name] = trips.maximum
         functions = self._function(test_function), self._function(body_function)
         before = dict(state)
         try:
