@@ -1,7 +1,7 @@
 """`IterationQueue`: a ready queue that finishes one iteration before it starts the next one.
 
-Whoever steps through a loop expects its iterations one after the other. Several may be in flight,
-though, so their nodes become ready in any order.
+A debugger shows the iterations of a loop one after the other. But several may be in flight, so
+their nodes become ready in any order.
 """
 
 from __future__ import annotations

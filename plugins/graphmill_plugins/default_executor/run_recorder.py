@@ -23,10 +23,9 @@ if TYPE_CHECKING:
 class RunRecorder:
     """Calls kernels and records their runs.
 
-    When a node became ready is known without looking at each entry of the ready queue. A list
-    returns its newest entry, so the position of an entry never changes; and entries are added while
-    no kernel runs, just after an outcome. With a queue of another order, nodes count as ready when
-    they start.
+    The time at which a node became ready is stored by its position in the ready queue, for all
+    entries that one outcome added. A list returns its newest entry, so positions do not change.
+    With a queue of another order, a node counts as ready when it starts.
 
     Threads: `call` may run in any thread if it is given `scheduled`; all else happens in the thread
     that drives the step.

@@ -109,11 +109,10 @@ def _profiled(waiter: _Waiter) -> AbstractContextManager[None]:
 
 
 def _note_acquired(lock: Any, waiter: _Waiter) -> None:
-    """Record that `Condition.wait` acquires the lock of a wait, which it does twice.
+    """Record that `Condition.wait` acquires the lock that it has created for the wait.
 
-    `Condition.wait` acquires the lock that it makes for the wait twice. The first acquisition
-    begins the wait; a notification before the thread blocks counts too. The second one blocks, and
-    its return or exception ends the wait.
+    It does so twice. The first acquisition begins the wait, so a notification before the thread
+    blocks counts. The second one blocks, and its return or exception ends the wait.
     """
     if _WAITERS.pop(id(lock), None) is None:
         _WAITERS[id(lock)] = waiter

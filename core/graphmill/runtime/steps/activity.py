@@ -1,8 +1,8 @@
 """Mark traced steps and their kernels in a profile of JAX's profiler.
 
-Names are those of TensorFlow's `profiler::TraceMe`. They join what the host did to what XLA's
-devices did. Only traced steps are marked, and only while a profile is running: a mark costs five
-microseconds.
+The names are those of TensorFlow's `profiler::TraceMe`, so that a viewer relates the work of the
+host to that of XLA's devices. Only traced steps are marked, and only while a profile is running: a
+mark costs five microseconds.
 """
 
 from __future__ import annotations

@@ -78,8 +78,8 @@ class MeasuredTime(NamedTuple):
 
     Attributes:
         nanoseconds: in one run of the cluster, in all iterations of the loops around the node.
-        num_nodes: with how many nodes, itself included, parts of it were measured at most: they
-            became one operation, whose time is divided equally.
+        num_nodes: the number of nodes, itself included, that were fused into one of its operations,
+            at most; the time of such an operation is divided equally.
     """
 
     nanoseconds: float
@@ -90,8 +90,8 @@ class MeasuredCluster(NamedTuple):
     """What was measured in the last run of a compiled cluster.
 
     Attributes:
-        times: by the name of the node, after the names of the nodes that call the functions around
-            it; without those that no operation was left of.
+        times: by the path of the node: the names of the nodes that call the functions around it,
+            then its own. Nodes that XLA optimized away are missing.
         why_not: why nothing was measured; empty if something was.
     """
 

@@ -278,7 +278,7 @@ def _shaped(values: list[Any], shape: tuple[int, ...], dtype: DType) -> Value:
     if not shape:
         return values[0]
     array = np.empty(len(values), dtype.as_numpy_dtype)
-    for index, value in enumerate(values):  # NumPy would take objects with a length apart
+    for index, value in enumerate(values):  # NumPy would unpack objects that have a length
         array[index] = value
     return array.reshape(shape)
 
@@ -301,7 +301,7 @@ def _variant_message(data: bytes) -> VariantTensorDataProto:
 
 
 def _handle_proto(handle: object) -> proto.ResourceHandleProto:
-    if isinstance(handle, bytes):  # what a TensorProto was read into
+    if isinstance(handle, bytes):  # a serialized handle, as read from a TensorProto
         return proto.ResourceHandleProto.FromString(handle)
     if not isinstance(handle, ResourceHandle):
         raise InvalidArgumentError(

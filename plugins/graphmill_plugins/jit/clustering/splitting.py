@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
     from graphmill.spi import Edge, Node
 
-_CONTEXTS: Final = (128, 16)  # numbers of nodes that show where in a repeated sequence a cut is
+_CONTEXTS: Final = (128, 16)  # numbers of following nodes by which equal positions are found
 _Context: TypeAlias = "tuple[int, list[int]]"  # a number of nodes, and their hash by position
-_MAX_DISTANCE: Final = 64  # distance from which an input counts as that of a part's first nodes
-_MIN_LAST_PART: Final = 0.1  # of the size of a part; a smaller last part belongs to the one before
+_MAX_DISTANCE: Final = 64  # distances of inputs beyond this count as equal
+_MIN_LAST_PART: Final = 0.1  # of the size of a part; a smaller last part joins the one before
 _PART_SIZE: Final = 500  # about; small for XLA (half a second), large compared to a call
-_UNIQUE_PART_SIZE: Final = 2000  # the same of parts that no others are equal to
+_UNIQUE_PART_SIZE: Final = 2000  # the same if no parts are equal
 _MIN_REPEATED: Final = 0.5  # share of the nodes that are followed by the same nodes as others
 READ_BY_SEVERAL: Final = "several parts of a large cluster read the variable's value"
 

@@ -1,10 +1,10 @@
-"""References that a conditional returns: read the variable itself after the conditional.
+"""Make consumers of a reference that a conditional returns read the variable itself.
 
     y = tf.cond(p, lambda: tf.assign_add(v, x), lambda: tf.assign_sub(v, x))
 
 With a variable of TensorFlow 1, both branches return a reference to `v`, which a functional
-conditional cannot return. A consumer of it reads `v` when it runs, after the branch. So it may as
-well take the reference that entered the conditional, if it waits for the conditional.
+conditional cannot return. A consumer reads `v` when it runs, after the branch. So it can take the
+reference that entered the conditional instead, if it waits for the conditional.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ def _common_reference(merge: Node) -> Tensor | None:
 def _chain(edge: Edge) -> list[Tensor]:
     """Return a tensor and those before it that are the same reference, nearest first.
 
-    An op with one reference among its inputs returns that reference: nothing else makes one, but
-    the node of a variable. An inner conditional returns the reference that entered it, if all its
-    branches do. The border of a frame ends the chain.
+    Only the node of a variable creates a reference, so an op with one reference among its inputs
+    returns that reference. An inner conditional returns the reference that entered it, if all its
+    branches do. The chain ends where a frame is entered or left.
     """
     tensor = (edge.src, edge.src_output)
     chain = []

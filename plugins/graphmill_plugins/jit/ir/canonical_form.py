@@ -129,5 +129,5 @@ class _Forms:
             parts = [self._attr(node, one, functions) for one in value]
             return None if None in parts else tuple(parts)
         if isinstance(value, float):
-            return (value.hex(),)  # tells zeros of different signs apart
+            return (value.hex(),)  # distinguishes 0.0 from -0.0
         return (value,)

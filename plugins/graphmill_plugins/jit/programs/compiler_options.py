@@ -74,11 +74,11 @@ def compiler_options_for(
 def _is_fusion_slow(jaxpr: core.Jaxpr, names: Counter[str]) -> bool:
     """Return whether fusing the program's operations would take long and gain little.
 
-    The time to compile what was fused grows faster than the number of functions in it, of which
-    products and convolutions are the borders. A function whose result is read several times is
-    computed in a fusion of its own, and what is between two of them is repeated in several fusions.
-    The gain is memory traffic, of which small tensors cause none. Additions and their like are
-    fused in less time than they are compiled one by one, unless many results repeat them.
+    The time to compile a fusion grows faster than the number of functions in it (see `_FUNCTIONS`);
+    products and convolutions end a fusion. A function whose result is read several times becomes a
+    fusion of its own, and the operations between two of these are repeated in several fusions.
+    Fusing saves memory traffic, of which small tensors cause little. Additions and similar
+    operations compile faster fused than one by one, unless many fusions repeat them.
     """
     if names.keys() & _LOOPS:
         return False
@@ -100,8 +100,8 @@ def _has_many_functions(jaxpr: core.Jaxpr, names: Counter[str]) -> bool:
 def _repeats_much(jaxpr: core.Jaxpr) -> bool:
     """Return whether fusing would repeat most operations several times.
 
-    Each result of the program, and each operand of a product, becomes a fusion of its own with all
-    that it depends on, back to the program's inputs and the results of products.
+    Each result of the program, and each operand of a product, becomes a fusion together with all
+    operations that it depends on, back to the program's inputs and the results of products.
     """
     masks: dict[core.Var, int] = {}  # a bit for each operation that a variable depends on
     roots = set(filter(_is_variable, jaxpr.outvars))

@@ -77,7 +77,7 @@ def hoist(closed: core.ClosedJaxpr, constants: Sequence[int]) -> Hoisted:
 def _with_numbers(early: list[Any], late: list[Any]) -> tuple[list[Any], list[Any]]:
     """Move broadcasts of scalars into the late half, so that only the scalars are passed to it.
 
-    A number that was made a tensor would be an argument for each of its uses.
+    Otherwise each broadcast tensor would become an argument of the program.
     """
     used = _read_by(late)
     repeated = [eqn for eqn in early if _repeats_number(eqn) and not used.isdisjoint(eqn.outvars)]

@@ -75,4 +75,7 @@ class SharedPrograms:
 
 
 SHARED = SharedPrograms()
-"""Those of all sessions; a key contains the device and the policy, which are of one session."""
+"""The programs in use in this process.
+
+A key contains the device and the policy of a session, so sessions do not share programs.
+"""

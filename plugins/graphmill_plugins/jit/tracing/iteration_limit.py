@@ -20,23 +20,24 @@ ITERATIONS_LEFT: Final = "iterations_left"
 
 @dataclass(frozen=True, slots=True)
 class _Count:
-    """State key of what is counted of the loops with a body: their runs, or their iterations."""
+    """State key of a counter for the loops with a body: of their runs, or of their iterations."""
 
     body: str
     is_runs: bool
 
 
 def start_counts(bodies: Sequence[str], state: State) -> None:
-    """Have the loops with these bodies counted, which share an iteration budget."""
+    """Add counters for the loops with these bodies, which share an iteration budget."""
     for body in bodies:
         state[_Count(body, True)] = state[_Count(body, False)] = np.int32(0)
 
 
 def count_run(body: str, before: State, after: State) -> None:
-    """Add a run of a loop to its counts, if it is counted.
+    """Add a run of a loop to its counters, if it has any.
 
-    The budget says how many iterations were made in the run. Those of loops inside of it, which
-    have been counted, are not its own, so that no loop needs a counter in its own iterations.
+    The run has used as many iterations of the budget as it and its inner loops have made; the
+    counters of the inner loops say how many of these are theirs. So nothing is counted within an
+    iteration.
     """
     runs, iterations = _Count(body, True), _Count(body, False)
     if runs not in before:
@@ -50,7 +51,7 @@ def count_run(body: str, before: State, after: State) -> None:
 
 
 def counts_of(bodies: Sequence[str], state: State) -> Any:
-    """Return the runs and the iterations of loops that were counted, traced, as an array."""
+    """Return the traced counters of loops as an array `[loops, 2]`: runs, then iterations."""
     numpy = jax_module().numpy
     counts = [state[_Count(body, is_runs)] for body in bodies for is_runs in (True, False)]
     return numpy.stack([numpy.asarray(count) for count in counts]).reshape(-1, 2)

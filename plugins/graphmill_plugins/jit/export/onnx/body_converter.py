@@ -77,8 +77,7 @@ class BodyConverter:
             if is_argument(node):
                 names[node, 0] = args[node.attrs["index"]]
                 continue
-            # What a loop that is no function passes back is still without a name; its Merge is
-            # refused.
+            # The NextIteration of a v1 loop has no name yet; the Merge that reads it is refused.
             inputs = [names.get(source, "") for source in node.sources]
             outputs = self._node(node, inputs, shapes_of)
             names.update({(node, index): name for index, name in enumerate(outputs)})
