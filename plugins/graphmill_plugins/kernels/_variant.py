@@ -1,6 +1,6 @@
 """Variant objects that can be added, so that gradients of variants can be accumulated.
 
-A variant scalar travels as the object itself, a variant tensor of more axes as an object array.
+A variant scalar is passed as the object itself, a variant tensor of more axes as an object array.
 """
 
 from __future__ import annotations

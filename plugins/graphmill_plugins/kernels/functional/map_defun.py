@@ -37,7 +37,7 @@ def map_defun(
     """Call `f` on each row of the arguments; return its stacked results."""
     types = [dtypes.as_dtype(dtype) for dtype in output_types]
     calls = _map_calls(ctx, _rows_of_all(arguments), captured_inputs, f, types, output_shapes)
-    CallSequence(ctx, calls, done).go_on()
+    CallSequence(ctx, calls, done).resume()
 
 
 def _rows_of_all(arguments: Sequence[Value]) -> list[list[Value]]:

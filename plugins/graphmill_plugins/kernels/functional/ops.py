@@ -88,7 +88,7 @@ class CallSequence:
         self._is_starting = False
         self._results: list[Value] | None = None
 
-    def go_on(self, results: list[Value] | None = None) -> None:
+    def resume(self, results: list[Value] | None = None) -> None:
         """Send results to the generator, and make its next calls until one blocks."""
         run_async = self._ctx.functions.run_async
         while True:
@@ -114,7 +114,7 @@ class CallSequence:
             self._results = results
         else:
             try:
-                self.go_on(results)
+                self.resume(results)
             except errors.OpError as failure:
                 self._done(error=failure)
 
@@ -169,7 +169,7 @@ def case(
 @kernel("While", "StatelessWhile", "_While", async_=True, waits=False)
 def while_(ctx: OpKernelContext, values: list[Value], cond: Any, body: Any, done: Done) -> None:
     """Call `body` on its own outputs as long as `cond` of them is true."""
-    CallSequence(ctx, _while_calls(ctx, values, cond, body), done).go_on()
+    CallSequence(ctx, _while_calls(ctx, values, cond, body), done).resume()
 
 
 def _while_calls(ctx: OpKernelContext, values: list[Value], cond: Any, body: Any) -> Calls:
@@ -221,7 +221,7 @@ def for_(
             f"If start > limit, delta must be < 0; got {first}, {last}, {step}"
         )
     indices = range(first, last, step) if first != last else range(0)
-    CallSequence(ctx, _for_calls(ctx, indices, values, body), done).go_on()
+    CallSequence(ctx, _for_calls(ctx, indices, values, body), done).resume()
 
 
 def _for_calls(ctx: OpKernelContext, indices: range, values: list[Value], body: Any) -> Calls:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from graphmill_plugins.kernels.dataset.pipeline.dataset import Element, Elements, Scope
 
 _INSTRUCTIONS: Final = 100_000
-"""How often a query looks whether its step was cancelled: after milliseconds."""
+"""Instructions of SQLite between two checks for a cancelled step: some milliseconds."""
 _IN_MEMORY: Final = ":memory:"
 _QUERIES: Final = frozenset(
     {
