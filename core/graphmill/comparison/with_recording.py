@@ -27,8 +27,8 @@ def compare_with_recording(
     """Run a step with the feeds of a recording, and compare it with what was recorded.
 
     Args:
-        session: the session; its graph has the tensors of the recording, of which those with one
-            value in the step are compared.
+        session: the session; its graph has the tensors of the recording. Tensors that had exactly
+            one value in the step are compared.
         recording: a step that ran to its end.
         tolerance: which differences are accepted; `Tolerance()` if not given.
         timeout: the seconds that the step may take; None for no limit.

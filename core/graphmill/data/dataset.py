@@ -251,7 +251,7 @@ class Dataset(SourceMethods, StepMethods):
         """Return the elements in random order.
 
         Args:
-            buffer_size: the number of elements of which the next one is drawn.
+            buffer_size: the size of the buffer from which the next element is drawn.
             seed: the seed of the op; see `graphmill.get_seed`. Equal seeds give TensorFlow's order.
             reshuffle_each_iteration: whether the next pass has another order, as by default.
         """

@@ -25,7 +25,7 @@ class TensorSpec:
     """The static shape and the element type of a tensor.
 
     Attributes:
-        shape: its shape, of which sizes may be unknown.
+        shape: its shape; sizes may be unknown.
         dtype: its element type.
         name: a name, or None.
     """

@@ -133,7 +133,7 @@ def _rejecting(
     initial: Dataset,
     seed: int | None,
 ) -> Dataset:
-    """Return pairs of class and element, of which those of common classes are rejected."""
+    """Return pairs of class and element, and reject elements of common classes."""
 
     def classified(rate: Tensor, data: Any) -> tuple[Any, Tensor, Any]:
         number = class_func(*data) if isinstance(data, tuple) else class_func(data)

@@ -130,8 +130,8 @@ class Debugger(Player, StepDriver):
         the recording.
 
         Args:
-            all_nodes: whether to include nodes of which no input has arrived; at the latest
-                position only.
+            all_nodes: whether to include nodes that no input has reached; at the latest position
+                only.
         """
         past = self.recording.waiting_at(self.position)
         if self.is_in_past:

@@ -262,7 +262,7 @@ class Player:
         """Return the nodes that are ready or waiting, with the counters that follow from the edges.
 
         Args:
-            all_nodes: in a recording, nodes of which no input has arrived are not known.
+            all_nodes: ignored: a recording does not have nodes that no input has reached.
         """
         del all_nodes
         return self.recording.waiting_at(self.position)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def reshape(tensor: TensorLike, shape: TensorLike, name: str | None = None) -> Tensor:
-    """Return the elements in another shape, of which one size may be -1.
+    """Return the elements in another shape.
 
         print(session.run(F.reshape([1, 2, 3, 4], [2, -1])).tolist())  # [[1, 2], [3, 4]]
 
@@ -169,8 +169,7 @@ def split(
 
     Args:
         value: the tensor.
-        num_or_size_splits: the number of equal parts, or the size of each part, of which one may be
-            -1.
+        num_or_size_splits: the number of equal parts, or the size of each part; one may be -1.
         axis: the axis.
         num: the number of parts, if the sizes are a tensor of unknown length.
         name: name of the node.

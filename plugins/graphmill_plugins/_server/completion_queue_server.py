@@ -114,9 +114,9 @@ class CompletionQueueServer:
     def stop(self, grace: float | None) -> threading.Event:
         """Refuse new calls with UNAVAILABLE, and cancel the others after `grace` seconds.
 
-        gRPC's core goes on to hand new calls over until the others have ended: a call that is in
-        its queue when it shuts down stays there, and a thread of it is busy, until all calls are
-        cancelled.
+        Calls are still taken from gRPC's core until the running ones have ended: a call that is in
+        the core's queue when it shuts down would stay there, and keep one of the core's threads
+        busy, until all calls are cancelled.
 
         Returns:
             An event that is set when all calls have ended.

@@ -28,7 +28,7 @@ class StopSignal:
 
         A lock would not do: a signal that arrives just before the main thread blocks on it does not
         wake it, and its handler is called once something else does. The byte that Python writes for
-        each signal is there whenever the signal came.
+        each signal can be read however early the signal arrived.
         """
         while not self._was_received:
             select.select([self._wakeup], [], [])

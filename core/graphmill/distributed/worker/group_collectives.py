@@ -226,7 +226,7 @@ class StepGroups:
 
 
 class _Joining:
-    """One member on its way into one collective.
+    """A member that is joining a collective.
 
     Threads: `_lock` decides which outcome is the first, and guards the call in flight.
     """

@@ -395,7 +395,7 @@ def _named(request: proto.CompleteInstanceRequest) -> str:
 
 def _fail(waiters: Iterable[_Waiter], error: OpError) -> None:
     for waiter in waiters:
-        waiter.done(None, copy.copy(error))  # whoever gets it adds the place
+        waiter.done(None, copy.copy(error))  # its receiver adds the node
 
 
 def _nothing() -> None:

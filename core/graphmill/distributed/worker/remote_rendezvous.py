@@ -103,9 +103,9 @@ class RemoteRendezvous(Rendezvous):
     def awaited_keys(self) -> list[str] | None:
         """Return the keys for which this worker's nodes wait.
 
-        None while another task may send something. Keys that other tasks wait for are left out: a
-        pull that has arrived is no longer a call before its node is notified, and a foreign key
-        instead of it would make the step look deadlocked.
+        None while another task may send something. Keys that other tasks wait for are left out:
+        when a pull has arrived, its call ends shortly before its node is notified; if only another
+        task's key were listed in between, the step would look deadlocked.
         """
         if self._calls or self._is_partial:
             return None

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 _MAX_CASES: Final = 6  # cases of an op, each with other types and attrs
 _DRAWS: Final = 3  # draws of values for the shapes of a case
-_MAX_COMBINED_INPUTS: Final = 3  # the most inputs of which all values are combined
+_MAX_COMBINED_INPUTS: Final = 3  # ops with more inputs aren't run for all combinations
 _NUMBERS: Final = "iufc"
 
 _SIZED_BY_INDICES: Final = frozenset({"DynamicStitch", "ParallelDynamicStitch"})

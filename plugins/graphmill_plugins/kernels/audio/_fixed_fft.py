@@ -90,7 +90,7 @@ def _transform(x: _Complex, twiddles: _Complex, stride: int) -> _Complex:
 
 
 def _butterfly(first: _Complex, turned: list[_Complex]) -> list[_Complex]:
-    """Combine two or four transforms of which all but the first are multiplied by twiddles."""
+    """Combine two or four transforms: one as it is, the others multiplied by twiddles."""
     if len(turned) == 1:
         return [first + turned[0], first - turned[0]]
     even, odd = first + turned[1], turned[0] + turned[2]

@@ -1,7 +1,7 @@
 """GetOptions: the options that a pipeline carries.
 
 Semantics: tensorflow/core/framework/dataset.cc and dataset_options.proto. A dataset has the options
-of its inputs, of which later ones win, and those that it adds itself.
+of its inputs, where a later input overrides an earlier one, and those that it adds itself.
 """
 
 from __future__ import annotations

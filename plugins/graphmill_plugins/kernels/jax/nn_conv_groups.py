@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _MIN_CHANNELS: Final = 16  # of the input of a part
 _MAX_PARTS: Final = 16  # more take long to compile
-_MAX_MERGED: Final = 8  # groups of a part: it computes as many times what is needed
+_MAX_MERGED: Final = 8  # groups of a part; it computes this many times the products needed
 
 
 def groups_of_part(channels: int, groups: int) -> int:

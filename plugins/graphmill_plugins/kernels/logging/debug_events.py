@@ -43,7 +43,7 @@ def _framed(event: proto.DebugEvent) -> bytes:
 
 
 class _Traces:
-    """The file of recorded tensors, of which the last ones may be kept in memory.
+    """The file of recorded tensors; the latest ones may be kept in memory.
 
     Threads: `_lock` guards the records and the file.
     """

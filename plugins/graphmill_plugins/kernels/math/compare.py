@@ -149,7 +149,7 @@ def select_v2(xp: ArrayNamespace) -> Callable[[Value, Value, Value], Value]:
 
 
 def _unlimited(xp: ArrayNamespace, limit: Value, infinite: float) -> Value:
-    """Return limits of which those that are NaN are infinite: they limit nothing."""
+    """Return limits in which NaN is replaced by infinity, so that it limits nothing."""
     if xp is np and (limit == limit if limit.ndim == 0 else (limit == limit).all()):
         return limit
     return xp.where(limit == limit, limit, limit.dtype.type(infinite))

@@ -46,7 +46,7 @@ class _Words:
     Args:
         packed: the strings.
         order: their order by the number of words, the longest first.
-        counts: the number of words of each, the last of which has its size.
+        counts: the number of words of each; its last word has its size.
 
     Attributes:
         count: the number of strings.

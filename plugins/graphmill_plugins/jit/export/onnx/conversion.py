@@ -141,7 +141,7 @@ class NodeConversion:
         return self.emit("Reshape", name, self.sizes(-1))
 
     def reshape(self, name: str, *shape: int) -> str:
-        """Write a reshape to constant sizes, of which one may be -1."""
+        """Write a reshape to constant sizes; one may be -1."""
         return self.emit("Reshape", name, self.sizes(*shape))
 
     def list_of(
