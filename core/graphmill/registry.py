@@ -35,7 +35,7 @@ class Provenance(NamedTuple):
         version: version of that distribution; "" if there is none.
         module: the module or object that implements the plugin's hooks.
         is_required: whether a fault of the plugin is an error. A fault of an optional plugin is a
-            warning, and the host goes on without what it cannot supply. How the plugin was loaded
+            warning, and the host continues without what it cannot supply. How the plugin was loaded
             determines this, see `PluginRecord`.
     """
 

@@ -91,7 +91,7 @@ class ResultStore:
                 error = AlreadyExistsError(
                     f"{self.folder} has {done} rows of a run that was interrupted"
                 )
-                error.add_note("try: --resume to go on with it, or --overwrite to start again")
+                error.add_note("try: --resume to continue it, or --overwrite to start again")
                 raise error
             self._delete_ranges()
         files.write(path, text.encode())

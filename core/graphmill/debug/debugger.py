@@ -35,7 +35,7 @@ class Debugger(Player, StepDriver):
     The step uses the session's variables, queues and random numbers, and computes what `run` would.
     Nothing is compiled in it, and its kernels run one after the other in the calling thread: the
     nodes of an iteration before those of the next one. Everything that happens is recorded, and the
-    debugger can go back to look; effects are not undone, so that the step goes on from where it
+    debugger can go back to look; effects are not undone, so that the step continues from where it
     was. Leaving the `with` block ends the step.
 
     Args:
@@ -121,7 +121,7 @@ class Debugger(Player, StepDriver):
             if not self.is_done:
                 self._step.drain()
 
-    # Looking around
+    # Inspection
 
     def waiting(self, *, all_nodes: bool = False) -> list[WaitingNode]:
         """Return the nodes that are ready, running or waiting, with their counters.
@@ -185,7 +185,7 @@ class Debugger(Player, StepDriver):
         del error
         self._runs.remove(run)
 
-    # Inside
+    # Implementation
 
     def _step_live(self, wait: float) -> Stop | None:
         """Process the next node; wait for one if none is ready."""

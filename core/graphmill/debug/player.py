@@ -146,7 +146,7 @@ class Player:
             raise NotFoundError(f"there is no breakpoint {number}; breakpoints: {known}")
         del self.breakpoints[number]
 
-    # Going on and back
+    # Forwards and backwards
 
     def step(self, count: int = 1, *, wait: float = DEFAULT_WAIT) -> Stop:
         """Process the next node, or several.
@@ -159,11 +159,11 @@ class Player:
         return self._advance(lambda: self.position >= target, wait)
 
     def resume(self, *, wait: float = DEFAULT_WAIT) -> Stop:
-        """Go on to a breakpoint, an error or the end."""
+        """Continue to a breakpoint, an error or the end."""
         return self._advance(lambda: False, wait)
 
     def next_iteration(self, *, wait: float = DEFAULT_WAIT) -> Stop:
-        """Go on until the next node is in another iteration of the innermost loop, or outside.
+        """Continue until the next node is in another iteration of the innermost loop, or outside.
 
         Outside of loops, this is `step`.
         """
@@ -177,9 +177,9 @@ class Player:
         return self._advance(has_left, wait)
 
     def out(self, *, wait: float = DEFAULT_WAIT) -> Stop:
-        """Go on until the next node is outside of the innermost loop or function.
+        """Continue until the next node is outside of the innermost loop or function.
 
-        Outside of both, this goes on to a breakpoint, an error or the end.
+        Outside of both, this continues to a breakpoint, an error or the end.
         """
         here = self._next()
         levels, depth = self._next_levels(), -1 if here is None else self._depth(here)
@@ -230,7 +230,7 @@ class Player:
             raise FailedPreconditionError(f"the recorded step has no results: {why}")
         return self.recording.results()
 
-    # Looking around
+    # Inspection
 
     def where(self) -> str:
         """Return the next node with its frames, its inputs, and what was done last, as text."""
@@ -280,7 +280,7 @@ class Player:
         """Return the frames that are not done; a recording does not have them."""
         return ()
 
-    # Inside
+    # Implementation
 
     def _add(self, breakpoint_: Breakpoint) -> Breakpoint:
         self._num_breakpoints += 1
@@ -288,8 +288,8 @@ class Player:
         self.breakpoints[breakpoint_.number] = breakpoint_
         return breakpoint_
 
-    def _advance(self, is_there: Callable[[], bool], wait: float) -> Stop:
-        """Go on until `is_there` returns true after a node, or something else stops the step."""
+    def _advance(self, is_reached: Callable[[], bool], wait: float) -> Stop:
+        """Continue until `is_reached` returns true after a node, or something else stops it."""
         is_first, self._has_moved = self._has_moved, True
         while True:
             # A breakpoint at the place where the step stopped must not stop it there again.
@@ -303,7 +303,7 @@ class Player:
             is_first = False
             if stop is not None:
                 return stop
-            if is_there():
+            if is_reached():
                 return Stop("step", self._where_lines()[0], self.position)
 
     def _step_in_past(self) -> Stop | None:

@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 class PluginManager:
     """Load and call the plugins of one host.
 
-    If a plugin of another distribution fails, the manager warns once, records the fault and goes on
-    without it. A fault of a built-in plugin, or of one that the program passed in, raises.
+    If a plugin of another distribution fails, the manager warns once, records the fault and
+    continues without it. A fault of a built-in plugin, or of one that the program passed in,
+    raises.
 
     Threads: the thread that assembles the host uses it; afterwards it is only read.
     """

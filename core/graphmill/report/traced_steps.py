@@ -181,7 +181,7 @@ def _memory(step: TracedStep) -> list[dict[str, Any]]:
 
 
 def _thinned(points: list[list[int]]) -> list[list[int]]:
-    """Return at most `_MAX_POINTS` points, of each interval the one with the most bytes."""
+    """Return at most `_MAX_POINTS` points: for each interval the one with the most bytes."""
     width = -(-len(points) // _MAX_POINTS)
     return [
         max(points[start : start + width], key=lambda point: point[1])

@@ -85,7 +85,7 @@ class Coordinator:
 
     @contextmanager
     def stop_on_exception(self) -> Iterator[None]:
-        """Request a stop with the exception that the `with` block raises, and go on after it."""
+        """Request a stop with the exception that the `with` block raises, and continue after it."""
         try:
             yield
         except Exception as error:  # noqa: BLE001 - `join` raises it

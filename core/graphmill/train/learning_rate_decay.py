@@ -138,7 +138,7 @@ def piecewise_constant(
 
     Args:
         x: the step, a scalar.
-        boundaries: rising numbers of the type of `x`, or int32 if that is int64.
+        boundaries: increasing numbers of the type of `x`, or int32 if that is int64.
         values: one more than boundaries, of one type.
         name: name of the scope.
 

@@ -45,8 +45,8 @@ def import_meta_graph(
     """Add the nodes, variables and collections of a MetaGraph to a graph.
 
     Afterwards `Graph.variables`, `Graph.queue_runners`, `Graph.summaries` and
-    `Graph.get_collection` have what the program that wrote it had there, so that its training can
-    go on.
+    `Graph.get_collection` have what the program that wrote it had there, so that its
+    training can continue.
 
     Args:
         meta_graph_or_file: a `MetaGraphDef` message, or the path of a `.meta` file.

@@ -65,16 +65,16 @@ class FinalOpsHook(SessionRunHook):
 
 
 class GlobalStepWaiterHook(SessionRunHook):
-    """Waits before the first step of a worker until the chief has made some steps.
+    """Waits before the first step of a worker until the chief has run some steps.
 
     Args:
         wait_until_step: the global step to wait for.
-        poll_secs: the number of seconds between two looks at it.
+        poll_secs: the number of seconds between two reads of the global step.
     """
 
     def __init__(self, wait_until_step: int, *, poll_secs: float = 0.5) -> None:
         self._wait_until_step, self._poll_secs = wait_until_step, poll_secs
-        self._between_looks = threading.Event()
+        self._between_reads = threading.Event()
         self._has_started = False
 
     def begin(self) -> None:
@@ -88,5 +88,5 @@ class GlobalStepWaiterHook(SessionRunHook):
         if self._wait_until_step > 0:
             _logger.info("waiting for global step %d", self._wait_until_step)
             while int(run_context.session.run(self._global_step)) < self._wait_until_step:
-                self._between_looks.wait(self._poll_secs)
+                self._between_reads.wait(self._poll_secs)
         self._has_started = True

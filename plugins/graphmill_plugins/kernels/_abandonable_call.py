@@ -22,7 +22,7 @@ _INTERVAL: Final = 0.05
 def run_abandonable(compute: Callable[[], _T]) -> _T:
     """Return the result of a call that nothing can stop, unless the step is cancelled before.
 
-    The call has to release the GIL, as those of LAPACK do. After a cancellation it goes on in its
+    The call has to release the GIL, as those of LAPACK do. After a cancellation it continues in its
     thread until it ends, and its result is dropped; the thread does not keep the process alive.
 
     Args:

@@ -133,7 +133,7 @@ class DebugShell(cmd.Cmd):
         self._show_stop(self._debugger.step(_number(line or "1", "a count"), wait=self._wait))
 
     def do_next(self, line: str) -> None:
-        """Go on to the next iteration of the innermost loop, or N times: next [N]."""
+        """Continue to the next iteration of the innermost loop, or N times: next [N]."""
         for _ in range(_number(line or "1", "a count")):
             stop = self._debugger.next_iteration(wait=self._wait)
             if stop.reason != "step":
@@ -141,12 +141,12 @@ class DebugShell(cmd.Cmd):
         self._show_stop(stop)
 
     def do_out(self, line: str) -> None:
-        """Go on until the innermost loop or function is left."""
+        """Continue until the innermost loop or function is left."""
         _check_no_argument(line)
         self._show_stop(self._debugger.out(wait=self._wait))
 
     def do_continue(self, line: str) -> None:
-        """Go on to a breakpoint, an error or the end; wait N seconds at most: continue [N]."""
+        """Continue to a breakpoint, an error or the end; wait N seconds at most: continue [N]."""
         wait = _seconds(line) if line else self._wait
         self._show_stop(self._debugger.resume(wait=wait))
 

@@ -102,7 +102,7 @@ class StepRunner:
     def run_next(self, timeout: float = 0.0) -> bool:
         """Run one posted action, and wait for it if necessary; return whether there was one.
 
-        An interrupt (SIGINT) during the wait loses no action, so that the step can go on.
+        An interrupt (SIGINT) during the wait loses no action, so that the step can continue.
 
         Args:
             timeout: the maximum number of seconds to wait.

@@ -128,7 +128,7 @@ class DebugStep:
             is_idle: whether no node is ready, so that the step may be deadlocked.
 
         Raises:
-            KeyboardInterrupt: the wait was interrupted; the step goes on.
+            KeyboardInterrupt: the wait was interrupted; the step continues.
         """
         runner = self._args.runner
         with self._driving():

@@ -23,16 +23,16 @@ def _rows(params: Tensor, ids: Tensor) -> Tensor:
 def _rows_or_zero(params: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
     """Return the rows at `ids`, zeros for negative ids; and a mask of the non-negative ids."""
     rows = _rows(params, math.maximum(ids, 0))
-    is_there = ids >= 0
+    is_valid = ids >= 0
     extra = array.size(array.shape(rows)) - array.size(array.shape(ids))
     shape = array.concat_v2(
         [array.shape(ids), array.fill(array.expand_dims(extra, 0), const(extra, 1))], 0
     )
-    is_there = math.logical_and(
-        array.reshape(is_there, shape),
+    is_valid = math.logical_and(
+        array.reshape(is_valid, shape),
         math.equal(array.zeros_like(rows), array.zeros_like(rows)),
     )
-    return math.select_v2(is_there, rows, array.zeros_like(rows)), is_there
+    return math.select_v2(is_valid, rows, array.zeros_like(rows)), is_valid
 
 
 @gradient("SegmentSum")
@@ -73,8 +73,8 @@ def unsorted_segment_sum(op: ForwardOp, dy: Tensor) -> list[Any]:
 def unsorted_segment_extreme(op: ForwardOp, dy: Tensor) -> list[Any]:
     """Divide a segment's gradient among the rows that equal its extreme."""
     x, ids, count = op.inputs
-    gathered, is_there = _rows_or_zero(op.outputs[0], ids)
-    is_hit = math.logical_and(math.equal(x, gathered), is_there)
+    gathered, is_valid = _rows_or_zero(op.outputs[0], ids)
+    is_hit = math.logical_and(math.equal(x, gathered), is_valid)
     hits = math.unsorted_segment_sum(math.cast(is_hit, DstT=dy.dtype.base_dtype), ids, count)
     shares = _rows_or_zero(dy / hits, ids)[0]
     return [math.select_v2(is_hit, shares, array.zeros_like(shares)), None, None]

@@ -81,7 +81,7 @@ class LoopTiers:
 
         Returns:
             The values, the iterations so far, and the iterations until which straight-line code
-            must go on.
+            must continue.
         """
         values = [*carried, np.int32(self._limit), *self._sources.of(args)]
         key = self._inputs.key(values)

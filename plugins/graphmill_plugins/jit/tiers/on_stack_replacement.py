@@ -5,7 +5,7 @@ the loop variables are alive, so moving is passing them on. The compiled form is
 a number of iterations and returns their values (`loop_body`). It is called again and again, each
 time for some hundredths of a second, so that a step can be cancelled between two calls.
 
-If a check fails, the call has changed nothing: straight-line code goes on at the iteration where
+If a check fails, the call has changed nothing: straight-line code continues at the iteration where
 the call began, and raises the error if there is one. A `TierMachine` decides when the loop is
 compiled, and whether its compiled form is the faster one.
 """

@@ -29,7 +29,7 @@ class ScannedLoops(Limit):
         """Trace a loop.
 
         Args:
-            test: returns whether to go on.
+            test: returns whether to continue.
             iteration: returns the next values.
             first: the first values.
             trips: the largest number of iterations if it is static; None otherwise.
