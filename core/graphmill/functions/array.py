@@ -192,9 +192,10 @@ def split(
 def gather(
     params: TensorLike,
     indices: TensorLike,
+    validate_indices: bool | None = None,
+    name: str | None = None,
     axis: TensorLike | None = None,
     batch_dims: int = 0,
-    name: str | None = None,
 ) -> Tensor:
     """Return slices of `params` along an axis.
 
@@ -202,11 +203,17 @@ def gather(
 
     Args:
         params: the tensor.
-        indices: integers of any shape, which replaces the axis in the result.
+        indices: integers of any shape, which replaces the axis in the result. A step fails if one
+            is out of range.
+        validate_indices: has no effect, as in TensorFlow. An axis is taken as `axis`, with a
+            warning for one version.
+        name: name of the node.
         axis: the axis, by default the first one after the batch axes.
         batch_dims: the number of leading axes that `params` and `indices` have in common.
-        name: name of the node.
     """
+    if not isinstance(validate_indices, bool | None):
+        warn_renamed("the third argument of gather, an axis,", "axis")
+        return gather(params, indices, None, name, validate_indices, batch_dims)
     axis = batch_dims if axis is None else axis
     return array.gather_v2(params, indices, axis, batch_dims=batch_dims, name=name)
 
@@ -453,7 +460,7 @@ def boolean_mask(
         sizes = array.shape(tensor)
         merged = concat([sizes[:axis], [-1], sizes[axis + rank :]], 0)
         rows = squeeze(array.where(array.reshape(mask, [-1])), 1)
-        return gather(array.reshape(tensor, merged), rows, axis)
+        return gather(array.reshape(tensor, merged), rows, axis=axis)
 
 
 def _filled(

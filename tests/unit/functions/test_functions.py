@@ -201,3 +201,14 @@ def test_eye_has_a_batch_of_matrices() -> None:
         assert (matrices == np.eye(2, 3, dtype=np.int32)).all()
         with pytest.warns(DeprecationWarning, match="third argument of eye"):
             assert F.eye(2, None, "int32").dtype == graphmill.int32
+
+
+def test_gather_takes_the_arguments_in_tensorflows_order() -> None:
+    with graphmill.Graph().as_default(), graphmill.Session() as session:
+        rows = F.gather([[1, 2], [3, 4]], [1], True, "rows", 1)
+        assert rows.op.name == "rows"
+        assert session.run(rows).tolist() == [[2], [4]]
+        with pytest.warns(DeprecationWarning, match="third argument of gather") as caught:
+            rows = F.gather([[1, 2], [3, 4]], [1], 1)
+        assert caught[0].filename == __file__
+        assert session.run(rows).tolist() == [[2], [4]]
