@@ -15,6 +15,7 @@ from graphmill.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from graphmill.saved.checkpoint import latest_checkpoint, list_variables, load_checkpoint
+    from graphmill.summary.summary_iterator import summary_iterator
     from graphmill.train.checkpoint_listener import CheckpointSaverListener
     from graphmill.train.clipping import (
         clip_by_average_norm,
@@ -144,10 +145,12 @@ __all__ = [
     "piecewise_constant",
     "polynomial_decay",
     "start_queue_runners",
+    "summary_iterator",
     "write_graph",
 ]
 
 _HOMES = {
+    "graphmill.summary.summary_iterator": ("summary_iterator",),
     "graphmill.saved.checkpoint": ("latest_checkpoint", "list_variables", "load_checkpoint"),
     "graphmill.train.coordinator": ("Coordinator",),
     "graphmill.train.clipping": (
