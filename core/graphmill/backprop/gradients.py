@@ -45,6 +45,10 @@ def gradients(
 ) -> list[Gradient | None]:
     """Add nodes that compute the derivatives of the sum of `ys` with respect to each of `xs`.
 
+        x = F.placeholder("float32", [])
+        (dy_dx,) = graphmill.gradients(x * x, [x])
+        print(session.run(dy_dx, {x: 3.0}))  # 6.0
+
     Gradients flow through loops, conditionals, function calls, tensor arrays and tensor lists. If
     an op has no gradient function, JAX differentiates its kernel when the graph runs.
 

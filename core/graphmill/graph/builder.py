@@ -62,6 +62,13 @@ _COLOCATION_PREFIX = b"loc:@"
 class Graph(GraphCollections, AttrScopes, ProtectedTensors, ShapedGraph):
     """A graph that is built node by node, in scopes.
 
+        graph = graphmill.Graph()
+        with graph.as_default():
+            x = F.placeholder("float32", [None], name="x")
+            y = F.reduce_sum(x * x, name="y")
+        with graphmill.Session(graph=graph) as session:
+            print(session.run("y:0", {"x:0": [1.0, 2.0]}))  # 5.0
+
     Threads: build a graph in one thread at a time; its scopes belong to the graph. The default
     graph (`as_default`) belongs to the thread or task.
 

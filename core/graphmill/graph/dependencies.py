@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 def group(*inputs: Any, name: str | None = None) -> Node:
     """Add a `NoOp` that runs after all of the given nodes.
 
+        a, b = graphmill.Variable(1), graphmill.Variable(2)
+        session.run(graphmill.group(a.initializer, b.initializer))
+        print(session.run([a, b]))  # [np.int32(1), np.int32(2)]
+
     If the nodes are on several devices, a `NoOp` on each device comes in between.
 
     Args:

@@ -47,6 +47,11 @@ VARIABLES_ADVICE: Final = (
 class Variable(VariableUpdates, Tensor):
     """A variable; used as a tensor, it is the value that the step reads.
 
+        counter = graphmill.Variable(1.0, name="counter")
+        session.run(counter.initializer)
+        session.run(counter.assign_add(2.0))
+        print(session.run(counter))  # 3.0
+
     Attributes:
         handle: the resource handle, or the reference of a variable that is not a resource.
         initializer: the node that assigns the initial value.

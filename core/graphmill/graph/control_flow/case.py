@@ -34,6 +34,11 @@ def case(
 ) -> Any:
     """Return the result of the function of the first predicate that is true when the graph runs.
 
+        x = F.placeholder("int32", [])
+        branches = [(x < 0, lambda: "negative"), (x > 0, lambda: "positive")]
+        sign = graphmill.case(branches, default=lambda: "zero")
+        print(session.run(sign, {x: 7}))  # b'positive'
+
     Args:
         pred_fn_pairs: pairs of a scalar bool tensor and a function without arguments, in the order
             in which they are tried; or a dict of these.

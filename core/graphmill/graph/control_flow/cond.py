@@ -36,6 +36,10 @@ def cond(
 ) -> Any:
     """Return the result of one of two functions; a predicate selects it when the graph runs.
 
+        x = F.placeholder("float32", [])
+        size = graphmill.cond(x < 0.0, lambda: -x, lambda: x)
+        print(session.run(size, {x: -2.0}))  # 2.0
+
     Both functions are called once, now, to build their branches. They may use any tensor from
     outside, and must return the same structure of tensors, values and nodes, of the same types.
 

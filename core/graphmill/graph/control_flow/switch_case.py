@@ -29,6 +29,10 @@ def switch_case(
 ) -> Any:
     """Return the result of one of several functions; a tensor selects it when the graph runs.
 
+        index = F.placeholder("int32", [])
+        chosen = graphmill.switch_case(index, [lambda: F.constant(10), lambda: F.constant(20)])
+        print(session.run(chosen, {index: 1}))  # 20
+
     Args:
         branch_index: a scalar integer tensor.
         branch_fns: functions without arguments, or a dict or pairs of an index and a function; the

@@ -43,6 +43,11 @@ def while_loop(
 ) -> Any:
     """Repeat `body` while `cond` is true, when the graph runs.
 
+        i, total = graphmill.while_loop(
+            lambda i, total: i < 5, lambda i, total: (i + 1, total + i), [F.constant(0), 0]
+        )
+        print(session.run(total))  # 10
+
     Both functions are called once, now, with a tensor for each loop variable. They may use any
     tensor from outside.
 
