@@ -254,8 +254,8 @@ OPS: dict[str, str] = {
         "MatrixTriangularSolve TridiagonalSolve"
     ),
     "jax.math_count": "Bincount DenseBincount HistogramFixedWidth",
-    "jax.math_cumulative": "Cumprod Cumsum",
-    "jax.math_other": "Complex CumulativeLogsumexp Exp Log Sqrt",
+    "jax.math_cumulative": "Cumprod Cumsum CumulativeLogsumexp",
+    "jax.math_other": "Complex Exp Log Sqrt",
     "jax.math_segment": (
         "SegmentMaxV2 SegmentMinV2 SegmentProdV2 SegmentSumV2 SparseSegmentMeanGrad "
         "SparseSegmentMeanWithNumSegments SparseSegmentSqrtNGrad SparseSegmentSqrtNWithNumSegments "
