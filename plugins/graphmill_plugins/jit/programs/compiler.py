@@ -39,6 +39,7 @@ from graphmill_plugins.jit.programs.memory import HostMemory, memory_of
 from graphmill_plugins.jit.programs.preemptible_loops import CountedLoops, LimitedProgram
 from graphmill_plugins.jit.programs.preparation import preparation
 from graphmill_plugins.jit.programs.program_cache import ProgramCache, compile_program
+from graphmill_plugins.jit.programs.recomputation import limit_recomputation
 from graphmill_plugins.jit.programs.shared_programs import SHARED, SharedProgram
 from graphmill_plugins.jit.programs.trace_cache import bound_traces
 from graphmill_plugins.jit.tracing.elements import FirstRows
@@ -177,6 +178,7 @@ def _compiled(
         staged = hoist(closed, range(len(constants)))
     if num_loops or build.has_inner_loop:  # found by the first trace
         closed = _traced(partial(build.trace, is_limited=True), flat)
+    closed = limit_recomputation(closed, build.memory.platform)
     if cache is not None:
         cache = cache.for_kernels(build.suppliers)
     parts = hoist(closed, range(len(constants)))

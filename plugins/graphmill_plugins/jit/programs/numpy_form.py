@@ -87,6 +87,7 @@ def _product(params: Mapping[str, Any], left: Any, right: Any) -> Any:
 
 _OF_ALL_TYPES: Final[dict[str, Callable[..., Any]]] = {
     "broadcast_in_dim": _broadcast,
+    "optimization_barrier": lambda _, value: value,
     "reshape": lambda params, value: value.reshape(params["new_sizes"]),
     "squeeze": lambda params, value: value.squeeze(tuple(params["dimensions"])),
     "transpose": lambda params, value: value.transpose(params["permutation"]),

@@ -1,0 +1,131 @@
+"""Limit what XLA:CPU computes again for each reader of a value.
+
+XLA fuses an elementwise computation into everything that reads it, however many readers it has. A
+sum that grows from layer to layer (the residual connections of a network, the steps of a stencil)
+is then computed anew, from its first operand on, wherever it is read: the work grows with the
+square of the number of layers. An optimization barrier behind a value makes XLA store it. It is
+placed where a value has several readers and each would read many arrays instead of one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final
+
+from jax import lax
+from jax.extend import core
+
+from graphmill_plugins.jit.programs.hoist import bytes_of, closed_part
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_MAX_READS: Final = 4  # of arrays, for each element of a value that is not stored
+_MAX_FOLLOWED: Final = 64  # reads; XLA itself ends a fusion that has become large
+_MIN_BYTES: Final = 1 << 14  # smaller values stay in the nearest cache
+_BARRIER: Final = "optimization_barrier"
+# What XLA fuses, element by element, ...
+_ELEMENTWISE: Final = frozenset({
+    "abs", "add", "add_any", "and", "ceil", "clamp", "convert_element_type", "copy", "cos", "div",
+    "eq", "exp", "exp2", "expm1", "floor", "ge", "gt", "integer_pow", "is_finite", "le", "log",
+    "log1p", "logistic", "lt", "max", "min", "mul", "ne", "neg", "not", "or", "pow", "rem", "round",
+    "rsqrt", "select_n", "sign", "sin", "sqrt", "square", "sub", "tan", "tanh", "xor",
+})  # fmt: skip
+# ... and of what it reads the same elements in another order, or others.
+_REORDERED: Final = frozenset({"broadcast_in_dim", "reshape", "squeeze", "transpose"})
+_MOVED: Final = frozenset({"dynamic_slice", "pad", "rev", "slice"})
+_CALLS: Final = frozenset({"closed_call", "jit", "pjit"})
+_Reads = frozenset[int]  # a number for each array that is read, and for the elements of it
+
+
+def limit_recomputation(closed: core.ClosedJaxpr, platform: str) -> core.ClosedJaxpr:
+    """Return a traced program in which values that many would compute again are stored.
+
+    Args:
+        closed: the program.
+        platform: the platform of the device, as JAX names it; others than "cpu" need no limit.
+    """
+    jaxpr = closed.jaxpr
+    if platform != "cpu":
+        return closed
+    stored = _to_store(jaxpr)
+    if not stored:
+        return closed
+    eqns: list[Any] = []
+    for eqn in jaxpr.eqns:
+        found = [variable for variable in eqn.outvars if variable in stored]
+        if not found:
+            eqns.append(eqn)
+            continue
+        fresh = {variable: _like(variable) for variable in found}
+        eqns.append(eqn.replace(outvars=[fresh.get(one, one) for one in eqn.outvars]))
+        eqns += [_barrier(fresh[variable], variable, eqn) for variable in found]
+    return closed_part(jaxpr, eqns, jaxpr.invars, jaxpr.outvars, closed.consts)
+
+
+def _to_store(jaxpr: core.Jaxpr) -> set[core.Var]:
+    """Return the variables behind which a barrier is worth it."""
+    readers = Counter(
+        variable for eqn in jaxpr.eqns for variable in {*filter(_is_variable, eqn.invars)}
+    )
+    stored: set[core.Var] = set()
+    reads: dict[core.Var, _Reads] = {}
+    for eqn in jaxpr.eqns:
+        for variable, found in zip(eqn.outvars, _reads_of(eqn, reads), strict=True):
+            is_large = len(found) > _MAX_READS and bytes_of(variable) >= _MIN_BYTES
+            if is_large and readers[variable] > 1:
+                stored.add(variable)
+                found = _itself(variable)
+            reads[variable] = found if len(found) <= _MAX_FOLLOWED else _itself(variable)
+    return stored
+
+
+def _reads_of(eqn: core.JaxprEqn, reads: dict[core.Var, _Reads]) -> Sequence[_Reads]:
+    """Return what is read for an element of each result of an operation."""
+    name = eqn.primitive.name
+    operands = [
+        reads.get(one) or _itself(one) for one in dict.fromkeys(filter(_is_variable, eqn.invars))
+    ]
+    if name in _ELEMENTWISE:
+        return [frozenset().union(*operands)]
+    if name in _REORDERED:
+        return operands[:1] or [frozenset()]
+    if name in _MOVED:
+        moved = hash((name, str(eqn.params)))
+        return [frozenset(hash((one, moved)) for one in frozenset().union(*operands[:1]))]
+    if name in _CALLS:
+        return _reads_of_call(eqn, reads)
+    return [_itself(variable) for variable in eqn.outvars]
+
+
+def _reads_of_call(eqn: core.JaxprEqn, reads: dict[core.Var, _Reads]) -> Sequence[_Reads]:
+    inner = next(one.jaxpr for one in eqn.params.values() if isinstance(one, core.ClosedJaxpr))
+    within: dict[core.Var, _Reads] = {}
+    for variable, one in zip(inner.invars, eqn.invars, strict=True):
+        within[variable] = reads.get(one) or _itself(one) if _is_variable(one) else frozenset()
+    for one in inner.eqns:
+        within.update(zip(one.outvars, _reads_of(one, within), strict=True))
+    return [within.get(one) or frozenset() for one in inner.outvars]
+
+
+def _itself(variable: core.Var) -> _Reads:
+    return frozenset((id(variable),))
+
+
+def _is_variable(atom: Any) -> bool:
+    return isinstance(atom, core.Var)
+
+
+def _like(variable: core.Var) -> core.Var:
+    """Return a new variable of the same type."""
+    return type(variable)(variable.aval)
+
+
+def _barrier(value: core.Var, stored: core.Var, near: core.JaxprEqn) -> core.JaxprEqn:
+    return near.replace(
+        primitive=lax.optimization_barrier_p,
+        invars=[value],
+        outvars=[stored],
+        params={},
+        effects=frozenset(),
+    )
