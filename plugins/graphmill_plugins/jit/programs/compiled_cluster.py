@@ -228,10 +228,11 @@ class CompiledCluster:
     ) -> list[Any]:
         """Return the non-constant arguments of the program."""
         memory = self._memory
-        arguments = [memory.as_argument(values[index]) for index in self._arrays]
+        as_argument = memory.as_separate_argument if are_locked else memory.as_argument
+        arguments = [as_argument(values[index]) for index in self._arrays]
         arguments += [memory.array_of(variable, is_locked=are_locked) for variable in variables]
         if self._inputs.pytrees:
-            arguments += map(memory.as_argument, self._inputs.leaves(values))
+            arguments += map(as_argument, self._inputs.leaves(values))
         return arguments
 
     def _run(self, arguments: Sequence[Any], step: ExecutorArgs) -> Sequence[Any]:

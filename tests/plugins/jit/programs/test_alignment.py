@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from graphmill.memory import ALIGNMENT, aligned_empty
-from graphmill_plugins.jit.programs.alignment import COPIED_LATER, aligned
+from graphmill_plugins.jit.programs.memory import COPIED_LATER, aligned
 
 SIZE = COPIED_LATER  # elements of one byte
 

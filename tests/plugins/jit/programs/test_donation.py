@@ -112,6 +112,14 @@ def donating(session):
     return found
 
 
+def test_an_input_beside_donated_arrays_is_no_jax_array_s11(session):
+    """JAX refuses an array that is donated and also another argument of the call."""
+    made, value = donating(session), variable_of(session, "v").value
+    values = [value] * (1 + max(made._arrays))
+    assert isinstance(made._arguments(values, (), are_locked=False)[0], jax.Array)
+    assert made._arguments(values, (), are_locked=True)[0] is value
+
+
 def test_failure_before_donation_leaves_variable_s12(session, monkeypatch):
     variable = variable_of(session, "v")
     before = np.array(variable.value)
