@@ -254,13 +254,13 @@ class BackwardPass(ShapesOfForward):
         definition = self.definition(node)
         return definition is not None and definition.function is None
 
-    def _reached_of_loop(self, loop: Loop, around: set[Output]) -> list[Output]:
-        """Return the loop's outputs that depend on `around`; set `loop.dependent`."""
+    def _reached_of_loop(self, loop: Loop, reached: set[Output]) -> list[Output]:
+        """Return the loop's outputs that depend on `reached`; set `loop.dependent`."""
         order = self.order(variable.result for variable in loop.variables)
         inside: set[Output] = {
-            (enter, 0) for enter in loop.invariants if enter.sources[0] in around
+            (enter, 0) for enter in loop.invariants if enter.sources[0] in reached
         }
-        inside.update(v.inside for v in loop.variables if v.initial in around)
+        inside.update(v.inside for v in loop.variables if v.initial in reached)
         while True:
             visited = self.reached(order, inside)
             further = {

@@ -164,10 +164,10 @@ class Structure:
         Each is a pair of the predicate and 1 for the true branch, 0 for the false branch.
         """
         node, index = output
-        around = self._branches_of(node)
+        enclosing = self._branches_of(node)
         if is_switch(node) and not _is_of_loop(node) and index >= 0:
-            return (*around, (without_forwarding(*node.sources[1]), index))
-        return around
+            return (*enclosing, (without_forwarding(*node.sources[1]), index))
+        return enclosing
 
     def _branches_of(self, node: Node) -> tuple[Branch, ...]:
         pending = [node]
@@ -186,8 +186,8 @@ class Structure:
                 pending.extend(missing)
                 continue
             pending.pop()
-            around = [self.branches((edge.src, edge.src_output)) for edge in sources]
-            longest = max(around, key=len, default=())
+            branches = [self.branches((edge.src, edge.src_output)) for edge in sources]
+            longest = max(branches, key=len, default=())
             if is_merge(current) and not any(map(is_back_edge, current.in_edges)):
                 longest = max((self.branches(i) for i in current.sources), key=len)[:-1]
             self._branches[current] = () if is_control_trigger(current) else longest

@@ -39,8 +39,8 @@ class _Variable:
     def __init__(self, context: WhileContext, loop_cond: Tensor, initial: Tensor) -> None:
         self._graph = context.graph
         outer = context.outer
-        around = initial if outer is None else outer.capture(initial)
-        enter = context.enter_variable(around)
+        captured = initial if outer is None else outer.capture(initial)
+        enter = context.enter_variable(captured)
         with self._graph.control_flow.entered(context):
             self._merge = control_flow.merge([enter, enter]).output
             when_false, when_true = switch(self._merge, loop_cond)
@@ -141,17 +141,17 @@ class BackwardContext(WhileContext):
 
     def capture(self, tensor: Tensor) -> Tensor:
         """Return the tensor that stands for `tensor` inside the loop."""
-        if self.holds(tensor) or tensor in self._brought_in:
+        if self.holds(tensor) or tensor in self._captures:
             return super().capture(tensor)
         if not self._is_of_forward(tensor):
             return super().capture(tensor)
         if is_invariant(tensor):
-            self._brought_in[tensor] = self.capture(_source_of(tensor))
+            self._captures[tensor] = self.capture(_source_of(tensor))
         elif is_constant(tensor.op):
-            self._brought_in[tensor] = self.capture(self._copied(tensor))
+            self._captures[tensor] = self.capture(self._copied(tensor))
         else:
-            self._brought_in[tensor] = self._popped(tensor)
-        return self._brought_in[tensor]
+            self._captures[tensor] = self._popped(tensor)
+        return self._captures[tensor]
 
     def variable(self, initial: Tensor) -> _Variable:
         """Add a loop variable."""
@@ -275,9 +275,9 @@ class LoopGradient:
     def _begin(self, context: BackwardContext, count: Tensor) -> _Variable:
         graph = self._graph
         outer = context.outer
-        around = count if outer is None else outer.capture(count)
+        captured = count if outer is None else outer.capture(count)
         with graph.control_flow.entered(context):
-            enter = context.enter_variable(around)
+            enter = context.enter_variable(captured)
             merge = control_flow.merge([enter, enter]).output
             context.pivot = merge
             context.loop_cond = control_flow.loop_cond(merge > 0)

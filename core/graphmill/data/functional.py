@@ -61,7 +61,7 @@ def taken_while(source: Dataset, predicate: Callable[..., Any]) -> Dataset:
 
 
 def flat_mapped(source: Dataset, function: Callable[..., Any]) -> Dataset:
-    """Return the elements of the datasets of a function; see `Dataset.flat_map`."""
+    """Return the elements of the datasets that a function returns; see `Dataset.flat_map`."""
     traced, spec = _datasets(source, function, "flat_map")
     return _calling(ops.flat_map_dataset, source, traced, spec, attr="f")
 

@@ -43,7 +43,7 @@ def grouped(
     window_size: Any,
     window_size_func: Callable[..., Any] | None,
 ) -> Dataset:
-    """Return the datasets of a function of elements of one key; see `Dataset.group_by_window`."""
+    """Group elements by a key, and reduce the groups; see `Dataset.group_by_window`."""
     if (window_size is None) == (window_size_func is None):
         raise InvalidValueError(
             "group_by_window takes either `window_size` or `window_size_func`, and needs one"

@@ -104,8 +104,8 @@ def _content(
     return tensor, content
 
 
-def _only(data: bytes, around: Field, number: int) -> Field | None:
+def _only(data: bytes, parent: Field, number: int) -> Field | None:
     """Return the field `number` of a nested message, if it occurs once."""
-    fields = list(islice(iterate_fields(data, around.start, around.end), _MAX_FIELDS + 1))
+    fields = list(islice(iterate_fields(data, parent.start, parent.end), _MAX_FIELDS + 1))
     matching = [field for field in fields if field.number == number and field.wire_type == LENGTH]
     return matching[0] if len(matching) == 1 and len(fields) <= _MAX_FIELDS else None

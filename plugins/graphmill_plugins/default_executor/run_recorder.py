@@ -37,7 +37,7 @@ class RunRecorder:
     """
 
     __slots__ = (
-        *("_around", "_collector", "_device", "_has_order", "_is_profiled", "_last_outcome"),
+        *("_caller_path", "_collector", "_device", "_has_order", "_is_profiled", "_last_outcome"),
         *("_named", "_ready", "_record", "_step_id", "_times"),
     )
 
@@ -47,7 +47,7 @@ class RunRecorder:
         self._has_order = type(ready) is list
         self._record = collector.recorder(device)
         self._step_id = args.step_id
-        self._around = args.iteration
+        self._caller_path = args.iteration
         self._is_profiled = is_profiled()
         self._named: tuple[Any, str] = (None, "")
         self._times: list[int] = []  # when the entries of the queue became ready
@@ -109,8 +109,8 @@ class RunRecorder:
 
     def _path(self, iteration: Any) -> str:
         """Return the iterations around a node, those around the call of its function first."""
-        around, name = self._around, iteration.name
-        return f"{around}/{name}" if around and name else around or name
+        caller_path, name = self._caller_path, iteration.name
+        return f"{caller_path}/{name}" if caller_path and name else caller_path or name
 
 
 def _measured(item: NodeItem, result: Any) -> tuple[Any, ...]:

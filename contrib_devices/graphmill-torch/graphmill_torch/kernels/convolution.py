@@ -51,9 +51,9 @@ def pads(
     return found
 
 
-def padded(x: Any, around: list[tuple[int, int]], value: float = 0.0) -> Any:
+def padded(x: Any, paddings: list[tuple[int, int]], value: float = 0.0) -> Any:
     """Return a padded NCHW batch."""
-    (top, bottom), (left, right) = around
+    (top, bottom), (left, right) = paddings
     if not any((top, bottom, left, right)):
         return x
     return functional.pad(x, (left, right, top, bottom), value=value)
@@ -144,8 +144,8 @@ def depthwise_conv2d(
         )
     sizes = spatial(input.shape, data_format)
     rates = bounded_dilations(rates, sizes, step, padding)
-    around = pads(sizes, (height, width), step, rates, padding, explicit_paddings, data_format)
-    x = padded(channels_second(input, data_format), around)
+    paddings = pads(sizes, (height, width), step, rates, padding, explicit_paddings, data_format)
+    x = padded(channels_second(input, data_format), paddings)
     w = filter.permute(2, 3, 0, 1).reshape(channels * multiplier, 1, height, width)
     y = functional.conv2d(x, w, None, step, 0, rates, channels)
     return channels_back(y, data_format)
@@ -211,8 +211,8 @@ def max_pool(
         return _max_over_channels(input, ksize, strides)
     taps, step = _windows(input, ksize, strides, data_format)
     sizes = spatial(input.shape, data_format)
-    around = pads(sizes, taps, step, (1, 1), padding, explicit_paddings, data_format)
-    x = padded(channels_second(input, data_format), around, float("-inf"))
+    paddings = pads(sizes, taps, step, (1, 1), padding, explicit_paddings, data_format)
+    x = padded(channels_second(input, data_format), paddings, float("-inf"))
     if _is_empty(x, taps):
         return _empty_output(x, taps, step, data_format)
     return channels_back(functional.max_pool2d(x, taps, step), data_format)
@@ -226,14 +226,14 @@ def avg_pool(
     del xp
     taps, step = _windows(value, ksize, strides, data_format)
     sizes = spatial(value.shape, data_format)
-    around = pads(sizes, taps, step, (1, 1), padding, (), data_format)
+    paddings = pads(sizes, taps, step, (1, 1), padding, (), data_format)
     x = channels_second(value, data_format)
-    if _is_empty(padded(x, around), taps):
-        return _empty_output(padded(x, around), taps, step, data_format)
-    total = functional.avg_pool2d(padded(x, around), taps, step)
+    if _is_empty(padded(x, paddings), taps):
+        return _empty_output(padded(x, paddings), taps, step, data_format)
+    total = functional.avg_pool2d(padded(x, paddings), taps, step)
     if padding != "SAME":
         return channels_back(total, data_format)
-    share = functional.avg_pool2d(padded(torch.ones_like(x), around), taps, step)
+    share = functional.avg_pool2d(padded(torch.ones_like(x), paddings), taps, step)
     return channels_back(total / share, data_format)
 
 
@@ -282,12 +282,12 @@ def fused_batch_norm(
     axis = 1 if data_format.startswith("NC") else x.ndim - 1
     if any(tuple(given.shape) != (x.shape[axis],) for given in (scale, offset)):
         raise ValueError(f"scale and offset must have {x.shape[axis]} elements")
-    around = tuple(i for i in range(x.ndim) if i != axis)
+    reduced_axes = tuple(i for i in range(x.ndim) if i != axis)
     form = [-1 if i == axis else 1 for i in range(x.ndim)]
     batch_mean, batch_variance = mean, variance
     if is_training:
-        batch_mean = x.mean(around)
-        batch_variance = x.var(around, correction=0)
+        batch_mean = x.mean(reduced_axes)
+        batch_variance = x.var(reduced_axes, correction=0)
     factor = scale * torch.rsqrt(batch_variance + epsilon)
     y = x * factor.reshape(form) + (offset - batch_mean * factor).reshape(form)
     if not is_training:

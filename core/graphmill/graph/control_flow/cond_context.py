@@ -67,22 +67,22 @@ class CondContext(ControlFlowContext):
             waits.append(self.pivot.op)
         return captured, waits
 
-    def bring_in(self, tensor: Tensor) -> Tensor:
+    def add_value(self, tensor: Tensor) -> Tensor:
         """Add a `Switch` on the tensor's device, and return its output for this branch."""
         with self.outside_of_all():
             return switch(tensor, self.pred)[self.branch]
 
     def result(self, tensor: Tensor) -> Tensor:
         """Return the branch's result for a tensor, which may be from outside."""
-        if self.holds(tensor) or tensor in self._brought_in:
+        if self.holds(tensor) or tensor in self._captures:
             return self.capture(tensor)
-        around = tensor if self.outer is None else self.outer.capture(tensor)
+        captured = tensor if self.outer is None else self.outer.capture(tensor)
         flow = self.graph.control_flow
         # Unlike a captured input of a node, this waits for the conditional's control inputs.
         with flow.entered(self.outer):
-            branch_value = switch(around, self.pred)[self.branch]
+            branch_value = switch(captured, self.pred)[self.branch]
         flow.put(branch_value.op, self)
-        self._brought_in[tensor] = self._brought_in[around] = branch_value
+        self._captures[tensor] = self._captures[captured] = branch_value
         return branch_value
 
     def _is_here(self, node: Node) -> bool:

@@ -42,7 +42,7 @@ class ControlFlowContext(ABC):
         self.graph = graph
         self.name = graph.unique_name(name)
         self.outer = graph.control_flow.current
-        self._brought_in: dict[Tensor, Tensor] = {}
+        self._captures: dict[Tensor, Tensor] = {}
 
     @property
     @abstractmethod
@@ -61,7 +61,7 @@ class ControlFlowContext(ABC):
         """Return the inputs and control inputs of a new node inside, captured where needed."""
 
     @abstractmethod
-    def bring_in(self, tensor: Tensor) -> Tensor:
+    def add_value(self, tensor: Tensor) -> Tensor:
         """Add the node that captures a tensor of the enclosing context; return its output."""
 
     def is_within(self, other: ControlFlowContext) -> bool:
@@ -82,13 +82,13 @@ class ControlFlowContext(ABC):
         """Return the tensor to use inside: the tensor itself if it was created there."""
         if self.holds(tensor):
             return tensor
-        if tensor not in self._brought_in:
-            around = tensor if self.outer is None else self.outer.capture(tensor)
-            if around not in self._brought_in:
-                self._brought_in[around] = self.bring_in(around)
-                self.graph.control_flow.put(self._brought_in[around].op, self)
-            self._brought_in[tensor] = self._brought_in[around]
-        return self._brought_in[tensor]
+        if tensor not in self._captures:
+            captured = tensor if self.outer is None else self.outer.capture(tensor)
+            if captured not in self._captures:
+                self._captures[captured] = self.add_value(captured)
+                self.graph.control_flow.put(self._captures[captured].op, self)
+            self._captures[tensor] = self._captures[captured]
+        return self._captures[tensor]
 
     def reachable(self, control_inputs: Iterable[Node]) -> list[Node]:
         """Return nodes of this context that replace control inputs from enclosing contexts.

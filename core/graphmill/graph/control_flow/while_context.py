@@ -77,7 +77,7 @@ class WhileContext(ControlFlowContext):
             waits.append(self.pivot.op)
         return captured, waits
 
-    def bring_in(self, tensor: Tensor) -> Tensor:
+    def add_value(self, tensor: Tensor) -> Tensor:
         """Add a constant `Enter`."""
         return self._enter(tensor, is_constant=True)
 

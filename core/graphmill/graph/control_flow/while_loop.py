@@ -162,8 +162,8 @@ class _Loop:
 
     def _enter(self, initial: list[Tensor]) -> list[Tensor]:
         outer = self.context.outer
-        around = initial if outer is None else [outer.capture(tensor) for tensor in initial]
-        return [self.context.enter_variable(tensor) for tensor in around]
+        captured = initial if outer is None else [outer.capture(tensor) for tensor in initial]
+        return [self.context.enter_variable(tensor) for tensor in captured]
 
     def _test(self, merges: list[Tensor]) -> Tensor:
         counter, packed = self._packed(merges)

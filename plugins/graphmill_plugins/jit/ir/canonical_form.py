@@ -52,7 +52,7 @@ def loop_bodies(bodies: ScheduledBodies) -> tuple[str, ...]:
 
 
 def _loop_bodies(
-    bodies: ScheduledBodies, scheduled: ScheduledBody, around: tuple[ScheduledBody, ...]
+    bodies: ScheduledBodies, scheduled: ScheduledBody, callers: tuple[ScheduledBody, ...]
 ) -> Iterator[str]:
     for node in scheduled.nodes:
         kinds = {called.function.name: called.kind for called in calls_of(node)}
@@ -60,8 +60,8 @@ def _loop_bodies(
             if kinds[function.name] is CallKind.LOOP_BODY:
                 yield function.name
             inner = bodies.function(function)
-            if inner not in around:
-                yield from _loop_bodies(bodies, inner, (*around, inner))
+            if inner not in callers:
+                yield from _loop_bodies(bodies, inner, (*callers, inner))
 
 
 class _Forms:

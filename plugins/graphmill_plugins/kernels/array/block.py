@@ -58,8 +58,8 @@ def _checked_image(x: Value, block_size: int) -> tuple[int, int]:
 def _space_to_batch(xp: ArrayNamespace, x: Value, block: tuple[int, ...], paddings: Value) -> Value:
     count = len(block)
     pairs = checked_paddings(paddings, count)
-    around = [[0, 0], *pairs, *([[0, 0]] * (x.ndim - 1 - count))]
-    padded = pad_constant(xp, x, around, x.dtype.type(0))
+    padding = [[0, 0], *pairs, *([[0, 0]] * (x.ndim - 1 - count))]
+    padded = pad_constant(xp, x, padding, x.dtype.type(0))
     batch, space, rest = padded.shape[0], padded.shape[1 : 1 + count], padded.shape[1 + count :]
     for axis, (size, step) in enumerate(zip(space, block, strict=True)):
         if size % step:

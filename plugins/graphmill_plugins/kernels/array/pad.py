@@ -150,9 +150,9 @@ def _fold(xp: ArrayNamespace, dy: Value, axis: int, before: int, after: int, edg
     result = dy[before : before + size]
     rest = [(0, 0)] * (dy.ndim - 1)
     if before:
-        around = (edge, size - edge - before)
-        result = result + pad_constant(xp, dy[:before][::-1], [around, *rest], 0)
+        padding = (edge, size - edge - before)
+        result = result + pad_constant(xp, dy[:before][::-1], [padding, *rest], 0)
     if after:
-        around = (size - edge - after, edge)
-        result = result + pad_constant(xp, dy[before + size :][::-1], [around, *rest], 0)
+        padding = (size - edge - after, edge)
+        result = result + pad_constant(xp, dy[before + size :][::-1], [padding, *rest], 0)
     return xp.moveaxis(result, 0, axis)

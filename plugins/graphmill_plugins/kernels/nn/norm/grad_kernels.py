@@ -134,5 +134,5 @@ def lrn_grad(
     gradient, x, out = gradient.astype(wide), x.astype(wide), out.astype(wide)
     norm = np.float32(bias) + np.float32(alpha) * channel_window_sum(xp, x * x, depth_radius)
     direct = divide_by_power(xp, gradient, norm, beta)
-    around = channel_window_sum(xp, gradient * out / norm, depth_radius)
-    return (direct - np.float32(2 * alpha * beta) * x * around).astype(dtype)
+    window_sum = channel_window_sum(xp, gradient * out / norm, depth_radius)
+    return (direct - np.float32(2 * alpha * beta) * x * window_sum).astype(dtype)
