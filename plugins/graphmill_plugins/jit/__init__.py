@@ -8,7 +8,8 @@ continue with the old one:
 2. Idioms are replaced by cheaper ops: sums of one-hot vectors by counts, segment ops with constant
    ids by ops that know their row counts, and accidental hits by a matrix (`idioms`).
 3. Loops and conditionals become functions (`functionalize`).
-4. Each group of connected nodes that a compiler can trace becomes one node, a cluster
+4. Nodes that combine very many inputs become several (`rewrites`).
+5. Each group of connected nodes that a compiler can trace becomes one node, a cluster
    (`clustering`).
 
 The kernel of such a node (`cluster_kernel`) first runs generated Python code (`straight`). For each
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 _PHASE = "HOT"
 GATHER_PASS = "jit_gather"
 FUNCTIONALIZE_PASS = "jit_functionalize"
+AGGREGATES_PASS = "jit_aggregates"
 CLUSTER_PASS = "jit_clusters"
 
 
@@ -105,6 +107,13 @@ def graphmill_register_passes(passes: PassRegistrar) -> None:
     )
     register_idioms(passes)
     passes.add(
+        AGGREGATES_PASS,
+        f"{__name__}.rewrites.divide_aggregates:divide_aggregates",
+        phase=_PHASE,
+        order=15,
+        applies=_has_wide_aggregates,
+    )
+    passes.add(
         CLUSTER_PASS, f"{__name__}.clustering.clusters:form_clusters", phase=_PHASE, order=20
     )
 
@@ -115,3 +124,9 @@ def _has_several_devices(_graph: Graph, options: PassOptions) -> bool:
 
 def _has_control_flow(graph: Graph, _options: PassOptions) -> bool:
     return any(node.op_def.traits.is_control_flow for node in graph.nodes)
+
+
+def _has_wide_aggregates(graph: Graph, _options: PassOptions) -> bool:
+    from graphmill_plugins.jit.rewrites.divide_aggregates import is_wide_aggregate
+
+    return any(map(is_wide_aggregate, graph.nodes))
