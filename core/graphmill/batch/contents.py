@@ -38,7 +38,7 @@ class WholeFile:
         name, spec = only_input(specs, location)
         data = input_files.read_bytes(self.path)
         if not data:
-            raise InvalidArgumentError(f"{location} is empty")
+            raise InvalidArgumentError(f"{location} is empty, expected an image, text or numbers")
         if self.path.lower().endswith(image_files.SUFFIXES):
             return {name: data if spec.is_text else ImageBytes(data)}
         return {name: data if spec.is_text else _numbers(data.decode("latin-1").split(), location)}

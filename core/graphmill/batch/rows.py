@@ -142,7 +142,7 @@ class RowReader:
         if not header:
             raise InvalidArgumentError(f"{source.label}:1 is empty, expected a header of columns")
         if any(_UNDECODABLE.search(name) for name in header):
-            raise InvalidArgumentError(f"{source.label}:1 is not text in UTF-8")
+            raise InvalidArgumentError(f"{source.label}:1 is not text in UTF-8; convert the file")
         columns = choose_columns(header, self._specs, self._columns, f"{source.label}:1")
         unused = tuple(columns.unused[:10])
         if unused and unused not in self._reported_columns:
@@ -201,7 +201,7 @@ class RowReader:
         if len(counts) > 1:
             raise InvalidArgumentError(
                 f"{source.label}: its arrays have different numbers of rows: "
-                f"{', '.join(map(str, sorted(counts)))}"
+                f"{', '.join(map(str, sorted(counts)))}; each needs an element for each row"
             )
         (count,) = counts
         for row in range(count):

@@ -289,7 +289,10 @@ def _settings(model: AnyPath, options: Mapping[str, Any]) -> BatchSettings:
     known = {field.name for field in fields(BatchSettings)} - {"model"}
     for name in options:
         if name not in known:
-            raise TypeError(f"there is no option {name!r}{suggest(name, known)}")
+            raise TypeError(
+                f"there is no option {name!r}{suggest(name, known)}; the options are "
+                f"{', '.join(sorted(known))}"
+            )
     size = options.get("batch_size", 1)
     if size < 1:
         raise InvalidArgumentError(f"batch_size={size}: expected at least one row")

@@ -87,7 +87,7 @@ def refuse_with_each(**options: Any) -> None:
     """
     for name, value in options.items():
         if value is not None:
-            raise click.UsageError(f"--{name} cannot be used with --each.")
+            raise click.UsageError(f"--{name} cannot be used with --each; leave it out.")
 
 
 def run_batch(

@@ -135,7 +135,10 @@ def check_inputs(model: str, chosen: Iterable[str], inputs: Collection[str]) -> 
     """
     for name in chosen:
         if name not in inputs:
-            raise NotFoundError(f"{model} has no input {name!r}{suggest(name, inputs)}")
+            raise NotFoundError(
+                f"{model} has no input {name!r}{suggest(name, inputs)}; its inputs are "
+                f"{', '.join(map(repr, inputs)) or 'none'}"
+            )
 
 
 def _names(tensors: Mapping[str, str | Tensor]) -> dict[str, str]:

@@ -107,7 +107,10 @@ def _values(session: Session, nodes: Iterable[Node]) -> Mapping[str, np.ndarray[
     found = variable_values(session, nodes)
     if found.missing:
         listed = "\n".join(f"  {name}: {reason}" for name, reason in found.missing.items())
-        raise FailedPreconditionError(f"{len(found.missing)} variables have no value:\n{listed}")
+        raise FailedPreconditionError(
+            f"{len(found.missing)} variables have no value; run their initializers, or restore a "
+            f"checkpoint, before the export:\n{listed}"
+        )
     return found.values
 
 

@@ -282,6 +282,8 @@ def _refused(
     error = UnimplementedError(f"{count} cannot be frozen:\n{listed}")
     if len(signatures) > 1:
         error.add_note(f"try: one signature only, of {', '.join(sorted(signatures))}")
+    else:
+        error.add_note("try: outputs that do not need these nodes (--fetch, fetches=)")
     return error
 
 

@@ -107,7 +107,8 @@ def _check_contents(tables: list[Node], exported: ExportGraph) -> None:
     if missing:
         listed = "\n".join(f"  {node.name} ({node.op})" for node in missing)
         raise UnimplementedError(
-            f"a SavedModel cannot hold {len(missing)} tables, which are not initialized:\n{listed}"
+            f"a SavedModel cannot hold {len(missing)} tables, which are not initialized; run "
+            f"their initializers before the export:\n{listed}"
         )
 
 

@@ -186,7 +186,7 @@ def _check_signature(key: str, signature: SignatureDef, graph: Graph) -> None:
                 if not graph.has_node(name.partition(":")[0]):
                     raise InvalidArgumentError(
                         f"the tensor '{name}' of {port!r} in signature {key!r} is not in the "
-                        "session's graph"
+                        "session's graph; make the signature of tensors of session.graph"
                     )
 
 
@@ -199,7 +199,8 @@ def _named_assets(graph: Any, assets: Mapping[Tensor, AnyPath]) -> dict[str, tup
             raise InvalidArgumentError(f"two assets are named {name!r}; rename one of the files")
         if getattr(tensor, "graph", None) is not graph:
             raise InvalidArgumentError(
-                f"the tensor of asset {name!r} is not in the session's graph"
+                f"the tensor of asset {name!r} is not in the session's graph; pass a tensor of "
+                "session.graph"
             )
         named[name] = tensor, files.as_path(path)
     return named

@@ -79,6 +79,19 @@ def test_inputs_with_defaults_are_exported_if_named(
 def test_unknown_input_is_named(dropout: str) -> None:
     with pytest.raises(errors.NotFoundError, match="no input 'keep'; did you mean 'keep_prob'"):
         convert_model(dropout, "saved_model", inputs=["keep"])
+    with pytest.raises(errors.NotFoundError, match=r"its inputs are .*'keep_prob'"):
+        convert_model(dropout, "saved_model", inputs=["zzz"])
+
+
+def test_variables_without_a_value_are_an_error_with_advice() -> None:
+    with graphmill.Graph().as_default() as graph:
+        w = graphmill.Variable(1.0, name="w")
+        y = w * 2.0
+    with (
+        graphmill.Session(graph=graph) as session,
+        pytest.raises(errors.FailedPreconditionError, match=r"run their initializers[^:]*:\n  w"),
+    ):
+        graphmill.export.convert(session, "saved_model", {}, {"y": y})
 
 
 @pytest.mark.parametrize("convert", [convert_model, freeze_model])

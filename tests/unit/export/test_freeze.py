@@ -135,6 +135,9 @@ def test_one_error_lists_all_nodes_that_cannot_be_frozen() -> None:
         with pytest.raises(errors.UnimplementedError) as caught:
             freeze(session, {"word": "word:0"}, outputs)
     lines = str(caught.value).splitlines()
+    assert caught.value.__notes__ == [
+        "try: outputs that do not need these nodes (--fetch, fetches=)"
+    ]
     assert lines[0].endswith("nodes cannot be frozen:")
     expected = {
         "ref (variable)": "uninitialized",

@@ -289,13 +289,15 @@ def _seconds(text: str) -> float:
     except ValueError:
         seconds = -1.0
     if not 0 <= seconds < math.inf:
-        raise InvalidArgumentError(f"{text!r} is not a number of seconds")
+        raise InvalidArgumentError(
+            f"{text!r} is not a number of seconds; write one of at least 0, such as 2.5"
+        )
     return seconds
 
 
 def _check_no_argument(line: str) -> None:
     if line:
-        raise InvalidArgumentError(f"this command takes no arguments, not {line!r}")
+        raise InvalidArgumentError(f"this command takes no arguments, not {line!r}; leave it out")
 
 
 def _one_argument(line: str, usage: str) -> str:

@@ -87,7 +87,10 @@ def test_input_on_the_command_line_is_the_same_for_all_rows(
         (("--each", "x.csv"), "--each needs --out"),
         (("--out", "x.csv"), "--out needs --each"),
         (("--jobs", "2"), "--jobs needs --each"),
-        (("--each", "x.csv", "--out", "y.csv", "--top", "3"), "--top cannot be used with --each"),
+        (
+            ("--each", "x.csv", "--out", "y.csv", "--top", "3"),
+            "--top cannot be used with --each; leave it out",
+        ),
         (("--each", "x.csv", "--out", "y.csv", "--outdir", "d"), "--outdir cannot be used"),
     ],
 )
