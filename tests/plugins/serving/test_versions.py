@@ -147,7 +147,7 @@ def test_a_model_that_fails_does_not_stop_others(serve, tmp_path):
 
 
 def test_no_model_at_all_is_an_error(serve, tmp_path):
-    with pytest.raises(NotFoundError, match="does not exist"):
+    with pytest.raises(NotFoundError, match="does not exist; expected one with"):
         serve(options_for(tmp_path / "nowhere"))
     (tmp_path / "empty").mkdir()
     with pytest.raises(OpError, match="has no version to serve"):
@@ -201,7 +201,7 @@ def test_a_configuration_file_selects_versions_and_labels(serve, tmp_path):
         (
             'model_config_list { config { name: "m" base_path: "/" } config { name: "m" } }',
             InvalidArgumentError,
-            "two models with the name 'm'",
+            "two models with the name 'm'; rename one",
         ),
         ("custom_model_config {}", UnimplementedError, "custom_model_config"),
     ],

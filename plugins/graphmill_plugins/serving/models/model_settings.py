@@ -65,7 +65,9 @@ class ModelSettings:
                 f"{self.name!r} is not a model name; expected a text without '/' and ':'"
             )
         if not self.path:
-            raise InvalidArgumentError(f"the model {self.name!r} has no base_path")
+            raise InvalidArgumentError(
+                f"the model {self.name!r} has no base_path; set it to a folder"
+            )
 
     def find_versions(self) -> dict[int, str]:
         """Return the folders of all versions by number.
@@ -80,7 +82,10 @@ class ModelSettings:
             name = base_name(self.path)
             return {int(name) if _VERSION.fullmatch(name) else 1: self.path}
         if not is_dir(self.path):
-            raise NotFoundError(f"the folder {self.path} of model {self.name!r} does not exist")
+            raise NotFoundError(
+                f"the folder {self.path} of model {self.name!r} does not exist; expected one with "
+                "a sub-folder for each version (1, 2, …)"
+            )
         names = filter(_VERSION.fullmatch, map(base_name, list_dir(self.path)))
         return {int(name): join(self.path, name) for name in names}
 
@@ -149,7 +154,9 @@ def settings_of_config(message: proto.ModelServerConfig, source: str) -> list[Mo
     models: dict[str, ModelSettings] = {}
     for config in message.model_config_list.config:
         if config.name in models:
-            raise InvalidArgumentError(f"{source} has two models with the name {config.name!r}")
+            raise InvalidArgumentError(
+                f"{source} has two models with the name {config.name!r}; rename one"
+            )
         models[config.name] = _settings(config, source)
     return list(models.values())
 
@@ -178,7 +185,7 @@ def _policy(config: proto.ModelConfig) -> VersionPolicy:
     if choice == "specific":
         if not policy.specific.versions:
             raise InvalidArgumentError(
-                f"model {config.name!r} has a 'specific' version policy without versions"
+                f"model {config.name!r} has a 'specific' version policy without versions; list them"
             )
         return VersionPolicy(specific=tuple(policy.specific.versions))
     return VersionPolicy(latest=policy.latest.num_versions or 1)

@@ -229,7 +229,9 @@ class Application:
         """Return the content of a compressed body; as TensorFlow Serving, only gzip is accepted."""
         if encoding != b"gzip":
             shown = encoding.decode("latin-1")
-            raise _Refused(415, f"the content encoding {shown!r} is not gzip", "encoding")
+            raise _Refused(
+                415, f"the content encoding {shown!r} is not gzip; leave it out", "encoding"
+            )
         limit = self._core.options.max_request_bytes
         try:
             if len(body) <= _SMALL_GZIP:

@@ -155,7 +155,7 @@ def _input(
         flat, _ = flatten(name, _typed(tensor, "data", list, None))
         return name, to_array(name, flat, dtype).reshape(check_size(name, shape, len(flat)))
     if "data" in tensor:
-        raise InvalidArgumentError(f"input {name!r} has both 'data' and {_BINARY_SIZE!r}")
+        raise InvalidArgumentError(f"input {name!r} has both 'data' and {_BINARY_SIZE!r}; send one")
     array = from_raw(name, binary.take(name, _typed(parameters, _BINARY_SIZE, int, None)), dtype)
     return name, array.reshape(check_size(name, shape, len(array)))
 
@@ -168,7 +168,8 @@ def _requested_output(output: Any, is_binary: bool) -> tuple[str, bool]:
     parameters = _typed(output, "parameters", dict, {})
     if parameters.get("classification"):
         raise UnimplementedError(
-            f"output {name!r} asks for the extension 'classification', which this server lacks"
+            f"output {name!r} asks for the extension 'classification', which this server lacks; "
+            "leave it out and take the largest elements of the output"
         )
     return name, _typed(parameters, "binary_data", bool, is_binary)
 
