@@ -68,14 +68,14 @@ def compare_with_float64(
     names = [tensor.name for tensor in tensors]
     results = session.run(names, fed, options=timeout_options(timeout))
     values = dict(zip(names, results, strict=True))
-    again = _Float64(session.host, values, list(fed.values()))
+    float64 = _Float64(session.host, values, list(fed.values()))
     differences: list[TensorDifference] = []
     for tensor in tensors:
         name, _, output = tensor.name.rpartition(":")
         node = graph.node(name)
-        reason = again.why_not(node, int(output))
+        reason = float64.why_not(node, int(output))
         try:
-            result = None if reason else again.outputs(node)[int(output)]
+            result = None if reason else float64.outputs(node)[int(output)]
         except OpError as error:
             reason = f"its node cannot be computed in float64: {error.message}"
         if reason:

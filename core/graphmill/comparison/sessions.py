@@ -68,9 +68,9 @@ def compare_sessions(
     shared = [tensor for tensor in on_way if tensor.name in others]
     every = list(dict.fromkeys([*(tensor.name for tensor in shared), *names]))
     left, right = _run(a, every, fed, timeout), _run(b, every, fed, timeout)
-    again = [difference_of(name, left[name], right[name], accepted) for name in names]
+    differences = [difference_of(name, left[name], right[name], accepted) for name in names]
     notes = []
-    if not comparison.agrees and not any(difference.is_outside for difference in again):
+    if not comparison.agrees and not any(difference.is_outside for difference in differences):
         notes.append(
             "With all tensors fetched, the outputs agree: the difference comes from computing "
             "several nodes together"

@@ -117,8 +117,10 @@ class IterationBreakpoint(Breakpoint):
 
     def is_before(self, recording: Recording, instance: Instance, last: Instance | None) -> bool:
         """Return whether a node is in the iteration, and the one before it was not."""
-        here = self._iterations(recording, instance)
-        return bool(here) and (last is None or here != self._iterations(recording, last))
+        iterations = self._iterations(recording, instance)
+        return bool(iterations) and (
+            last is None or iterations != self._iterations(recording, last)
+        )
 
     def _iterations(self, recording: Recording, instance: Instance) -> tuple[tuple[str, int], ...]:
         """Return the loops up to that of the breakpoint, if a node is in its iteration."""

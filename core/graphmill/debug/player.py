@@ -167,12 +167,12 @@ class Player:
 
         Outside of loops, this is `step`.
         """
-        here = self._next_levels()
-        if not here:
+        levels = self._next_levels()
+        if not levels:
             return self.step(wait=wait)
 
         def has_left() -> bool:
-            return self._next_levels()[: len(here)] != here
+            return self._next_levels()[: len(levels)] != levels
 
         return self._advance(has_left, wait)
 
@@ -181,8 +181,8 @@ class Player:
 
         Outside of both, this continues to a breakpoint, an error or the end.
         """
-        here = self._next()
-        levels, depth = self._next_levels(), -1 if here is None else self._depth(here)
+        node = self._next()
+        levels, depth = self._next_levels(), -1 if node is None else self._depth(node)
 
         def has_left() -> bool:
             following = self._next()

@@ -193,9 +193,9 @@ def replay(session: Session, recorded: Recording) -> Replay:
     Raises:
         OpError: as for `Replay`.
     """
-    with Replay(session, recorded) as again:
-        again.resume(wait=0)
-        return again
+    with Replay(session, recorded) as repeated:
+        repeated.resume(wait=0)
+        return repeated
 
 
 def recorded_feed(recorded: Recording, feed: str) -> Any:

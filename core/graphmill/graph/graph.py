@@ -70,7 +70,7 @@ class Graph:
         self.versions = Versions()
         self.edit_count = 0
         self.notes: dict[str, Any] = {}
-        self._taken = 0  # nodes with a smaller id were copied by a session
+        self._num_copied = 0  # nodes with a smaller id were copied by a session
         self.source = self._insert(SOURCE_NAME, NO_OP, {}, "")
         self.sink = self._insert(SINK_NAME, NO_OP, {}, "")
 
@@ -90,7 +90,7 @@ class Graph:
 
     def mark_taken(self) -> None:
         """Record that a session has copied all nodes: later changes of one count as edits."""
-        self._taken = len(self._nodes)
+        self._num_copied = len(self._nodes)
 
     def __iter__(self) -> Iterator[Node]:
         return iter(self.nodes)
@@ -384,7 +384,7 @@ class Graph:
         return edge
 
     def _note_edit(self, node: Node) -> None:
-        if node.id < self._taken:
+        if node.id < self._num_copied:
             self.edit_count += 1
 
 

@@ -100,7 +100,9 @@ class FileWriter:
         """
         array = np.asarray(values)
         wide = array if array.dtype in (np.float32, np.float64) else _cast(array, np.float64, tag)
-        self.add_summary(self._made("histogram", ops.summary.histogram_summary, tag, wide), step)
+        self.add_summary(
+            self._summary_of("histogram", ops.summary.histogram_summary, tag, wide), step
+        )
 
     def add_image(self, tag: str, image: Any, step: int | None = None) -> None:
         """Write an image or a batch of them: `[batch,] height, width, channels`.
@@ -115,7 +117,7 @@ class FileWriter:
         converted = images if images.dtype == np.uint8 else _cast(images, np.float32, tag)
         count = max(len(images), 1) if images.ndim else 1
         self.add_summary(
-            self._made(
+            self._summary_of(
                 f"image of {converted.dtype} {count}",
                 lambda name, values: ops.summary.image_summary(name, values, max_images=count),
                 tag,
@@ -258,7 +260,7 @@ class FileWriter:
                 raise InvalidArgumentError(f"the step {step!r} is not an integer") from error
         self.add_event(event)
 
-    def _made(
+    def _summary_of(
         self, key: str, make: Callable[[Tensor, Tensor], Tensor], tag: str, values: Any
     ) -> bytes:
         """Return the summary of an array, computed by a kernel."""

@@ -71,7 +71,7 @@ class ExponentialMovingAverage:
         graph: Any = chosen[0].graph
         for variable in chosen:
             if variable not in self._averages:
-                self._averages[variable] = self._made(variable)
+                self._averages[variable] = self._average_of(variable)
         with graph.as_default(), graph.name_scope(self.name) as scope:
             decay: Any = self._decay
             if self._num_updates is not None:
@@ -100,7 +100,7 @@ class ExponentialMovingAverage:
         chosen = trainable_variables() if given is None else list(given)
         return {self.average_name(variable): variable for variable in chosen}
 
-    def _made(self, tensor: Tensor) -> Variable:
+    def _average_of(self, tensor: Tensor) -> Variable:
         graph, name = tensor.graph, self.average_name(tensor)
         with graph.as_default(), graph.control_dependencies(None), graph.name_scope(None):
             if not isinstance(tensor, Variable):

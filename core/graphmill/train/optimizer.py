@@ -57,7 +57,7 @@ class Optimizer:
         self.name = name
         self.use_locking = use_locking
         self._numbers = numbers
-        self._made: dict[tuple[Variable, str], Variable] = {}
+        self._slot_variables: dict[tuple[Variable, str], Variable] = {}
         self._tensors: dict[tuple[Graph, str, Any], Tensor] = {}
 
     def minimize(
@@ -181,16 +181,16 @@ class Optimizer:
 
     def get_slot_names(self) -> list[str]:
         """Return the names of the slots."""
-        return sorted({slot for _, slot in self._made})
+        return sorted({slot for _, slot in self._slot_variables})
 
     @renamed_arguments(variable="var")
     def get_slot(self, var: Variable, name: str) -> Variable | None:
         """Return the slot variable of a variable, or None."""
-        return self._made.get((var, name))
+        return self._slot_variables.get((var, name))
 
     def variables(self) -> list[Variable]:
         """Return the variables that the optimizer has created."""
-        return list(self._made.values())
+        return list(self._slot_variables.values())
 
     # Subclasses may override these.
 
@@ -228,10 +228,10 @@ class Optimizer:
 
     def _slot(self, variable: Variable, name: str, initial: Callable[[], Any]) -> Variable:
         key = (variable, name)
-        if key not in self._made:
+        if key not in self._slot_variables:
             graph: Any = variable.graph
             with graph.control_dependencies(None), graph.name_scope(None):
-                self._made[key] = Variable(
+                self._slot_variables[key] = Variable(
                     initial,
                     trainable=False,
                     name=f"{variable.variable_name}/{self.name}",
@@ -239,7 +239,7 @@ class Optimizer:
                     shape=variable.static_shape,
                     use_resource=variable.is_resource,
                 )
-        return self._made[key]
+        return self._slot_variables[key]
 
     def _number(self, graph: Any, name: str, dtype: Any) -> Tensor:
         key = (graph, name, dtype)
@@ -277,7 +277,7 @@ class Optimizer:
         by_name = {**self._inputs(variable), **arguments, "var": variable.handle}
         by_name["delta"] = arguments["grad"]
         for input_name, slot in self._slots.items():
-            by_name[input_name] = self._made[variable, slot].handle
+            by_name[input_name] = self._slot_variables[variable, slot].handle
         inputs = [by_name[arg.name] for arg in op_def.input_args]
         attrs = {**self._attrs(), "use_locking": self.use_locking}
         update = add_op(op_def, inputs, attrs)

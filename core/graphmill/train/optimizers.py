@@ -305,7 +305,7 @@ class AdamOptimizer(Optimizer):
             ("m", inputs["beta1"], values),
             ("v", inputs["beta2"], math.square(values)),
         ):
-            moment = self._made[variable, slot]
+            moment = self._slot_variables[variable, slot]
             decayed = moment.assign(moment.read_value() * decay)
             with graph.control_dependencies([decayed]):
                 added = _scatter_add(moment, indices, part * (1 - decay))

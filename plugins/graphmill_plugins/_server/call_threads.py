@@ -49,7 +49,7 @@ class _CallThread:
         self._wake.acquire()
         threading.Thread(target=self._serve, name="graphmill-call", daemon=True).start()
 
-    def give(self, work: Callable[[], None] | None) -> None:
+    def submit(self, work: Callable[[], None] | None) -> None:
         """Pass work to the idle thread; None ends it."""
         self._work = work
         self._wake.release()
@@ -103,7 +103,7 @@ class CallThreads:
         if thread is None:
             _CallThread(self, work)
         else:
-            thread.give(work)
+            thread.submit(work)
         return submitted
 
     def take_back(self, thread: _CallThread) -> bool:
@@ -127,7 +127,7 @@ class CallThreads:
             self._is_shut_down = True
             idle, self._idle = self._idle, []
         for thread in idle:
-            thread.give(None)
+            thread.submit(None)
 
     def __len__(self) -> int:
         return len(self._idle)

@@ -240,14 +240,14 @@ def _lower_loop(call: _Call) -> list[BodyCopy]:
     changing = [i for i, v in enumerate(call.inputs) if dtype_of(v) is not dtypes.resource]
     first = changing[0]
     tested = call.copy(condition, "condition", [(node, 0) for node in current], current[first])
-    goes_on = _as_bool(call, tested.results[0])
-    again = call.add("LoopCond", "again", [goes_on], tested.effects(call.options)), 0
+    predicate = _as_bool(call, tested.results[0])
+    loop_cond = call.add("LoopCond", "loop_cond", [predicate], tested.effects(call.options)), 0
     exits: dict[int, Node] = {}
     inside = list(current)
     for index in changing:
         value = current[index], 0
         dtype = dtype_of(value)
-        switch = call.add("Switch", f"switch_{index}", [value, again], T=dtype)
+        switch = call.add("Switch", f"switch_{index}", [value, loop_cond], T=dtype)
         exits[index] = call.add("Exit", f"exit_{index}", [(switch, 0)], T=dtype)
         inside[index] = call.forward(f"inside_{index}", (switch, 1))
     copy = call.copy(body, "body", [(node, 0) for node in inside], inside[first])
@@ -293,4 +293,4 @@ def _enter(call: _Call) -> list[Node]:
 def _as_bool(call: _Call, value: Value) -> Value:
     if dtype_of(value) is dtypes.bool:
         return value
-    return call.add("ToBool", "goes_on", [value], T=dtype_of(value)), 0
+    return call.add("ToBool", "predicate", [value], T=dtype_of(value)), 0

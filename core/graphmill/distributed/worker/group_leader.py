@@ -337,10 +337,10 @@ class _Group:
 
     def take_absent(self, devices: Iterable[str]) -> list[_Waiter]:
         """End the collectives which one of some devices has not joined; return those who wait."""
-        gone = set(devices)
+        absent = set(devices)
         taken: list[_Waiter] = []
         for name, meeting in list(self.meetings.items()):
-            if gone - {waiter.device for waiter in meeting.waiters}:
+            if absent - {waiter.device for waiter in meeting.waiters}:
                 taken += self.meetings.pop(name).waiters
         return taken
 

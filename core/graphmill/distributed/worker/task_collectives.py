@@ -126,14 +126,14 @@ class TaskCollectives(LocalCollectives):
         if not others or request.group_size > len(ends):
             super().execute_async(request, cancellation, done)
             return
-        here = next(end for end in ends if end.device in self._own)
+        local_end = next(end for end in ends if end.device in self._own)
         request = replace(request, agreed={k: str(v) for k, v in request.agreed.items()})
         with self._lock:
             exchange = self._exchanges.get(request.key)
             is_first = exchange is None
             if exchange is None:
                 exchange = self._exchanges[request.key] = _Exchange(
-                    self, request, here, others, cancellation
+                    self, request, local_end, others, cancellation
                 )
             number = exchange.num_own
             exchange.num_own += 1
@@ -142,7 +142,7 @@ class TaskCollectives(LocalCollectives):
             exchange.end()
             done(result, error)
 
-        exchange.give(request, number)
+        exchange.send(request, number)
         super().execute_async(request, cancellation, leave)
         if is_first:
             exchange.begin()
@@ -178,7 +178,7 @@ class _Exchange:
     Args:
         collectives: the collectives of the step.
         request: that of the first member on this task.
-        here: the device that represents this task.
+        local_end: the device that represents this task.
         others: the devices that represent the other tasks.
         cancellation: that of the step.
 
@@ -190,24 +190,24 @@ class _Exchange:
         self,
         collectives: TaskCollectives,
         request: CollectiveRequest,
-        here: End,
+        local_end: End,
         others: Sequence[End],
         cancellation: Cancellation,
     ) -> None:
         self.num_own = 0
         self._collectives = collectives
         self._request = request
-        self._here = here
+        self._local_end = local_end
         self._others = others
         self._cancellation = cancellation
         self._pulls = CancellationManager(cancellation)
 
-    def give(self, request: CollectiveRequest, number: int) -> None:
+    def send(self, request: CollectiveRequest, number: int) -> None:
         """Make the tensor of a member available to other tasks."""
         rendezvous = self._collectives.rendezvous
         description = json.dumps(_described(request)).encode()
         for other in self._others:
-            key = self._key(self._here, other.device, number)
+            key = self._key(self._local_end, other.device, number)
             rendezvous.send(f"{key}:who;0:0", HOST, np.array(description, object))
             if request.value is not None:
                 rendezvous.send(f"{key}:value;0:0", HOST, request.value)
@@ -224,7 +224,7 @@ class _Exchange:
 
     def _pull(self, other: End, number: int) -> None:
         """Pull the tensor of a member of another task, then the next, until all have arrived."""
-        key = self._key(other, self._here.device, number)
+        key = self._key(other, self._local_end.device, number)
         args = TransferArgs(None, True, self._pulls)
 
         def join(who: dict[str, Any], value: Any) -> None:

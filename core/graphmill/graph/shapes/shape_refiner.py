@@ -83,7 +83,7 @@ class GraphShapes:
                 stack.extend(edge.dst for edge in node.out_edges)
 
     def _infer(self, target: Node) -> None:
-        order, has_loop = _before(target, self._known)
+        order, has_loop = _inference_order(target, self._known)
         inferred = _Round(self._known, self._calls, self._args)
         for index in range(_PASSES + 2):
             inferred.gives_up = index >= _PASSES
@@ -189,7 +189,7 @@ def _maker(edge: Edge) -> Node:
         edge = node.in_edges[0]
 
 
-def _before(target: Node, known: dict[Node, Shapes]) -> tuple[list[Node], bool]:
+def _inference_order(target: Node, known: dict[Node, Shapes]) -> tuple[list[Node], bool]:
     """Return the nodes to infer for a node, inputs first, and whether they include a loop.
 
     The source of a loop's back edge comes after the loop's `Merge`.

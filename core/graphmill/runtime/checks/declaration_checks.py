@@ -77,13 +77,13 @@ def _with_read_only_inputs(compute: Callable[..., Any], kernel: OpKernel) -> Cal
                 "nodes read the same array. Compute into a new array"
             ) from error
         if type(result) in (tuple, list):
-            return type(result)(_given(one, inputs, taken) for one in result)
-        return _given(result, inputs, taken)
+            return type(result)(_original_input(one, inputs, taken) for one in result)
+        return _original_input(result, inputs, taken)
 
     return call
 
 
-def _given(result: Any, inputs: Sequence[Any], taken: Sequence[Any]) -> Any:
+def _original_input(result: Any, inputs: Sequence[Any], taken: Sequence[Any]) -> Any:
     """Return a result, or the original input if the result is an input."""
     return next((x for x, passed in zip(inputs, taken, strict=True) if passed is result), result)
 

@@ -225,17 +225,17 @@ def lowerings_of(owner: object) -> list[Lowering]:
     return list(lowerings.values())
 
 
-def as_checks(given: Check | Iterable[Check] | Callable[..., Any]) -> tuple[Check, ...]:
+def as_checks(check: Check | Iterable[Check] | Callable[..., Any]) -> tuple[Check, ...]:
     """Convert a `check=` argument to a tuple; a function is a predicate of inputs."""
-    if isinstance(given, Check):
-        return (given,)
-    if callable(given):
-        return (Check(given),)
-    checks = tuple(given)
-    for check in checks:
-        if not isinstance(check, Check):
+    if isinstance(check, Check):
+        return (check,)
+    if callable(check):
+        return (Check(check),)
+    checks = tuple(check)
+    for one in checks:
+        if not isinstance(one, Check):
             raise InvalidArgumentError(
-                f"check= takes a Check, a predicate, or several Checks, not {check!r}"
+                f"check= takes a Check, a predicate, or several Checks, not {one!r}"
             )
     return checks
 

@@ -98,7 +98,7 @@ class LoweringRegistry:
             with self._lock:
                 entries = [e for e in self._by_op.get(op, ()) if supplier_of(e.owner) == key[1]]
             if declared is not None:
-                entries = _before(_Registered(declared, kernel_owner), entries)
+                entries = _without_rivals(_Registered(declared, kernel_owner), entries)
             # The value holds `declared`, so that its id in the key stays unique.
             self._found[key] = (_merged(op, entries), declared)
         return self._found[key][0]
@@ -157,7 +157,7 @@ def supplier_of(owner: object) -> object:
     return owner.supplier if isinstance(owner, Provenance) else owner
 
 
-def _before(own: _Registered, others: list[_Registered]) -> list[_Registered]:
+def _without_rivals(own: _Registered, others: list[_Registered]) -> list[_Registered]:
     """Return a kernel's declaration and the registered ones that do not contradict it."""
     rest = []
     for entry in others:

@@ -40,14 +40,14 @@ class SingleThreaded:
         self._threads = threads
         self._lock = threading.Lock()
         self._users = 0
-        self._before = 1
+        self._previous_number = 1
         fork.track_forks(self)
 
     def __enter__(self) -> None:
         """Use one thread for each product until the block ends."""
         with self._lock:
             if self._users == 0:
-                self._before = self._threads.get()
+                self._previous_number = self._threads.get()
                 self._threads.set(1)
             self._users += 1
 
@@ -55,13 +55,13 @@ class SingleThreaded:
         with self._lock:
             self._users -= 1
             if self._users == 0:
-                self._threads.set(self._before)
+                self._threads.set(self._previous_number)
 
     def limit(self, number: int) -> None:
         """Use no more threads than `number` from now on."""
         with self._lock:
             if self._users:
-                self._before = min(self._before, number)
+                self._previous_number = min(self._previous_number, number)
             else:
                 self._threads.set(min(self._threads.get(), number))
 
@@ -70,7 +70,7 @@ class SingleThreaded:
         self._lock = threading.Lock()
         if self._users:
             self._users = 0
-            self._threads.set(self._before)
+            self._threads.set(self._previous_number)
 
 
 @cache

@@ -94,12 +94,12 @@ def watch_forks() -> bool:
     if not hasattr(os, "register_at_fork") or not effects.FORK.is_enabled:
         return False
     os.register_at_fork(
-        before=_before, after_in_parent=_after_in_parent, after_in_child=_after_in_child
+        before=_before_fork, after_in_parent=_after_in_parent, after_in_child=_after_in_child
     )
     return True
 
 
-def _before() -> None:
+def _before_fork() -> None:
     _deferral.acquire(timeout=MAX_FORK_DELAY_SECONDS)
     for begin, _ in _suspended:
         begin()

@@ -72,12 +72,12 @@ def form_clusters(graph: Graph, options: PassOptions) -> None:
     )
 
 
-def _size(members: Iterable[Node], choices: LoweringChoices, enough: int) -> int:
-    """Return the weight of a cluster; of its first nodes if they weigh enough."""
+def _size(members: Iterable[Node], choices: LoweringChoices, max_weight: int) -> int:
+    """Return the weight of a cluster; stop counting at `max_weight`."""
     size = 0
     for node in members:
         size += weight(node, choices)
-        if size >= enough:
+        if size >= max_weight:
             break
     return size
 

@@ -190,6 +190,6 @@ def _sources(node: Node) -> tuple[int, ...]:
 
 def _distances(node: Node, positions: dict[Node, int]) -> tuple[int, ...]:
     """Return the distances from a node back to its inputs; 0 for distant inputs."""
-    here = positions[node]
-    distances = [here - positions.get(edge.src, -_MAX_DISTANCE) for edge in node.in_edges]
+    position = positions[node]
+    distances = [position - positions.get(edge.src, -_MAX_DISTANCE) for edge in node.in_edges]
     return tuple([distance if distance < _MAX_DISTANCE else 0 for distance in distances])

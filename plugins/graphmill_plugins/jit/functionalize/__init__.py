@@ -198,10 +198,10 @@ class _Functionalizer:
             self._record(region, names, str(reason))
             return
         self.liveness.forget(region.nodes)
-        for node in maker.made:
+        for node in maker.new_nodes:
             self.liveness.replace((), node, item.enclosing, path)
         self.liveness.place_control_triggers()
-        new_names = tuple(node.name for node in maker.made)
+        new_names = tuple(node.name for node in maker.new_nodes)
         self._record(region, names, FUNCTIONALIZED, new_names, maker.functions)
 
     def _loop(self, path: FramePath) -> None:
@@ -235,8 +235,8 @@ class _Functionalizer:
         region: Region,
         names: tuple[str, ...],
         outcome: str,
-        made: tuple[str, ...] = (),
+        new_nodes: tuple[str, ...] = (),
         functions: Iterable[str] = (),
     ) -> None:
-        record = RegionRecord(region.kind, region.name, names, outcome, made, tuple(functions))
+        record = RegionRecord(region.kind, region.name, names, outcome, new_nodes, tuple(functions))
         self.records.append(record)

@@ -45,14 +45,14 @@ class IfMaker:
         rank: the rank of each node (see `ranks`); nodes of one rank become one node.
 
     Attributes:
-        made: the new nodes.
+        new_nodes: the nodes that replace the conditional.
         functions: the names of their branches in the graph's library.
     """
 
     def __init__(
         self, graph: Graph, ops: OpRegistry, item: Conditional, rank: Mapping[Node, int]
     ) -> None:
-        self.made: list[Node] = []
+        self.new_nodes: list[Node] = []
         self.functions: list[str] = []
         self._graph = graph
         self._ops = ops
@@ -143,7 +143,7 @@ class IfMaker:
             device,
         )
         part.node.assigned_device = assigned
-        self.made.append(part.node)
+        self.new_nodes.append(part.node)
         for index, tensor in enumerate(part.outputs):
             self._replacements[tensor] = (part.node, index)
 

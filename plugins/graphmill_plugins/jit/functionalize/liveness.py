@@ -157,11 +157,13 @@ class Liveness:
         """Return the nodes of a branch without those of nested branches."""
         return list(self._members.get(branch, ()))
 
-    def replace(self, removed: Iterable[Node], made: Node, branch: Branch, path: FramePath) -> None:
+    def replace(
+        self, removed: Iterable[Node], new_node: Node, branch: Branch, path: FramePath
+    ) -> None:
         """Record that a node of a branch replaced others."""
         self.forget(removed)
-        self._place(made, branch)
-        self.frames[made] = path
+        self._place(new_node, branch)
+        self.frames[new_node] = path
 
     def forget(self, removed: Iterable[Node]) -> None:
         """Record that nodes were removed."""

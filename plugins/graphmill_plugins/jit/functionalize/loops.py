@@ -116,7 +116,7 @@ class _Prover:
                 "its inputs are not live under one condition, or depend on its own results"
             )
         condition = self._condition()
-        self.goes_on, self.is_done = self._sides(condition)
+        self.body_branch, self.exit_branch = self._sides(condition)
         enters = self.liveness.enters[self.path]
         variables = [self._variable(n) for n in self._of(is_merge)]
         starts = {variable.enter for variable in variables}
@@ -128,7 +128,7 @@ class _Prover:
             self._of(is_switch),
             condition,
             [n for n in self.inside if self.liveness.of(n) is self.root and _is_plain(n)],
-            [n for n in self.inside if self.liveness.of(n) is self.goes_on and _is_plain(n)],
+            [n for n in self.inside if self.liveness.of(n) is self.body_branch and _is_plain(n)],
             self._of(is_exit),
         )
         self._check(loop, keep)
@@ -149,17 +149,17 @@ class _Prover:
         return loop_conds[0]
 
     def _sides(self, condition: Node) -> tuple[Branch, Branch]:
-        done, goes_on = self.root.sides((condition, 0))
+        exit_branch, body_branch = self.root.sides((condition, 0))
         for node in self.inside:
             branch = self.liveness.of(node)
-            if branch not in (self.root, done, goes_on):
+            if branch not in (self.root, exit_branch, body_branch):
                 raise NotProvenError(
                     f"the condition under which {node.name} is alive is unknown"
                     if branch is None
                     else f"a conditional inside is not functionalized: {node.name} depends on "
                     f"{branch.pred[0].name if branch.pred else ''}"
                 )
-        return goes_on, done
+        return body_branch, exit_branch
 
     def _variable(self, merge: Node) -> LoopVariable:
         sources = [edge.src for edge in merge.in_edges]
@@ -197,7 +197,7 @@ class _Prover:
                 raise NotProvenError(f"an inner loop is not functionalized: {node.name}")
             if is_boundary(node):
                 raise NotProvenError(f"{node.in_edges[0].src.name} is fetched or sent")
-            if self.liveness.of(node) is self.is_done and not is_exit(node):
+            if self.liveness.of(node) is self.exit_branch and not is_exit(node):
                 raise NotProvenError(f"{node.name} runs after the last iteration")
         test = set(loop.test)
         for node in loop.test:
@@ -209,7 +209,7 @@ class _Prover:
     def _check_next_iterations(self, loop: Loop) -> None:
         of_variables = {variable.next_iteration for variable in loop.variables}
         for node in self._of(is_next_iteration):
-            if self.liveness.of(node) is not self.goes_on:
+            if self.liveness.of(node) is not self.body_branch:
                 raise NotProvenError(f"{node.name} continues when the loop condition is false")
             if node not in of_variables:
                 raise NotProvenError(f"{node.name} does not feed a Merge")
@@ -218,7 +218,7 @@ class _Prover:
 
     def _check_exit(self, node: Node, loop: Loop) -> None:
         src = node.in_edges[0].src
-        if self.liveness.of(node) is not self.is_done or src not in loop.switches:
+        if self.liveness.of(node) is not self.exit_branch or src not in loop.switches:
             raise NotProvenError(f"{node.name} does not exit with the last iteration")
         merges = {variable.merge for variable in loop.variables}
         if src.in_edges[0].src not in merges or node.control_in_edges:

@@ -59,14 +59,15 @@ def _count_segments(graph: Graph, node: Node, options: PassOptions) -> None:
         unique_name(graph, f"{node.name}/num_segments", ()),
         const,
         (),
-        _before(graph, node.in_edges[2].src),  # keeps it in the loop of the segment ids, if any
+        # These keep it in the loop of the segment ids, if there is one.
+        _control_inputs(graph, node.in_edges[2].src),
         const.with_defaults({"dtype": dtypes.int64, "value": TensorAttr(count, dtypes.int64)}),
     )
     new = graph.add_node(
         unique_name(graph, f"{node.name}/known", ()),
         options.host.ops.get(WITH_COUNT[node.op]),
         [*((edge.src, edge.src_output) for edge in node.in_edges), (constant, 0)],
-        _before(graph, node),
+        _control_inputs(graph, node),
         {**node.attrs, "Tnumsegments": dtypes.int64},
     )
     constant.assigned_device = new.assigned_device = node.assigned_device
@@ -83,7 +84,7 @@ def _keep_duplicates(graph: Graph, node: Node, options: PassOptions) -> None:
         unique_name(graph, f"{node.name}/rows", ()),
         options.host.ops.get("_SegmentRows"),
         [(grad.src, grad.src_output), (ids.src, ids.src_output)],
-        _before(graph, node),
+        _control_inputs(graph, node),
         {
             "scale": SCALES[node.op],
             "T": node.attrs["T"],
@@ -117,5 +118,5 @@ def _reader(node: Node, output: int) -> Edge | None:
     return edges[0] if len(edges) == 1 else None
 
 
-def _before(graph: Graph, node: Node) -> list[Node]:
+def _control_inputs(graph: Graph, node: Node) -> list[Node]:
     return [edge.src for edge in node.control_in_edges if edge.src is not graph.source]

@@ -105,7 +105,7 @@ class ScheduledBodies:
         self.device = device
         self.measured_as = ""
         self._memory = MemoryTypeFinder(host.kernels)
-        self.main = self._made(body)
+        self.main = self._scheduled(body)
         self._bodies = functions or {}
         self.host = host
         self.policy = policy
@@ -126,17 +126,17 @@ class ScheduledBodies:
             if cached is None:
                 body = self._bodies.get(key) or self._called(attr, self._library)
                 call = owner_in(self._library, attr)
-                cached = self._functions[key] = self._made(body, call)
+                cached = self._functions[key] = self._scheduled(body, call)
         return cached
 
     def with_main(self, body: FunctionBody) -> ScheduledBodies:
         """Return the bodies of another cluster, which shares the functions of this one."""
         other = copy.copy(self)  # with the same functions and their lock
-        other.main = self._made(body)
+        other.main = self._scheduled(body)
         other.measured_as = ""  # it is a part of this cluster
         return other
 
-    def _made(self, body: FunctionBody, call: FuncAttr | None = None) -> ScheduledBody:
+    def _scheduled(self, body: FunctionBody, call: FuncAttr | None = None) -> ScheduledBody:
         if self.device is not None and not self.device.is_host_memory:
             ensure_memory_types(body.graph, self.device, self._memory)
         return schedule_body(body, call)

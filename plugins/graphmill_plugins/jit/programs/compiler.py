@@ -128,8 +128,8 @@ def compile_cluster(
         try:
             if shared is None:
                 # Programs in a folder may have the names of other nodes.
-                kept = None if bodies.measured_as else cache
-                shared = _compiled(build, constants, arrays, state, leaves, kept)
+                disk_cache = None if bodies.measured_as else cache
+                shared = _compiled(build, constants, arrays, state, leaves, disk_cache)
                 SHARED.add(cluster_key, signature, shared)
             prepared = shared.prepared(constants)
         except (NotImplementedError, jax.errors.JaxRuntimeError) as error:

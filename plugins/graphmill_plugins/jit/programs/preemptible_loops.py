@@ -143,9 +143,9 @@ class StagedProgram:
             inputs[loop.limit], inputs[loop.count] = np.int32(limit), np.int32(0)
             began = perf_counter_ns()
             outputs = stage.call(*inputs)
-            made = int(np.asarray(outputs[loop.counted]))
-            count += made
-            if made < limit:
+            num_iterations = int(np.asarray(outputs[loop.counted]))
+            count += num_iterations
+            if num_iterations < limit:
                 return outputs, count
             self._limits[index] = _next_limit(limit, perf_counter_ns() - began)
             if step.is_cancelled:

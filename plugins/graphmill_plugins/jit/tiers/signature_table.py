@@ -42,8 +42,8 @@ class SignatureTable:
         """Return why a new signature has no slot: the states of the signatures that have one."""
         counting = len(self.in_states((State.COUNTING,)))
         if counting:
-            given = MAX_COMPILED - counting
-            others = f", {given} were given to the compiler" if given else ""
+            num_given = MAX_COMPILED - counting
+            others = f", {num_given} were given to the compiler" if num_given else ""
             return f"{counting} signatures are being counted{others}: {CHANGES_OFTEN}"
         if len(self.holders()) == MAX_COMPILED:
             return f"there are already {MAX_COMPILED} compiled signatures: {CHANGES_OFTEN}"

@@ -42,11 +42,11 @@ def count_run(body: str, before: State, after: State) -> None:
     runs, iterations = _Count(body, True), _Count(body, False)
     if runs not in before:
         return
-    made = before[ITERATIONS_LEFT] - after[ITERATIONS_LEFT]
+    num_iterations = before[ITERATIONS_LEFT] - after[ITERATIONS_LEFT]
     for key, count in after.items():
         if isinstance(key, _Count) and not key.is_runs and count is not before[key]:
-            made = made - (count - before[key])
-    after[iterations] = after[iterations] + made
+            num_iterations = num_iterations - (count - before[key])
+    after[iterations] = after[iterations] + num_iterations
     after[runs] = after[runs] + np.int32(1)
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from graphmill.spi import Cancellation
 
-    Later: TypeAlias = Callable[[float, Callable[[], None]], Callable[[], None]]
+    CallLater: TypeAlias = Callable[[float, Callable[[], None]], Callable[[], None]]
 
 _NO_WAIT = 100e-6  # seconds; starting a timer takes as long, so shorter waits count as zero
 
@@ -81,7 +81,7 @@ class Batcher:
         largest: the maximum number of rows in a batch.
         timeout: the number of seconds that a batch waits for more rows.
         max_waiting: the maximum number of waiting batches in a queue.
-        later: starts a timer.
+        call_later: starts a timer.
 
     Threads: `_lock` guards all state; no callback runs under it.
     """
@@ -92,13 +92,13 @@ class Batcher:
         largest: int,
         timeout: float,
         max_waiting: int,
-        later: Later = timer,
+        call_later: CallLater = timer,
     ) -> None:
         self.largest = largest
         self._max_running = max(max_running, 1)
         self._timeout = timeout if timeout > _NO_WAIT else 0.0
         self._max_waiting = max_waiting
-        self._later = later
+        self._call_later = call_later
         self._lock = fork_safe_lock()
         self._waiting: list[Batch] = []
         self._running = 0
@@ -154,7 +154,7 @@ class Batcher:
         return new_batch
 
     def _start_timer(self, batch: Batch) -> None:
-        stop = self._later(self._timeout, lambda: self._time_is_up(batch))
+        stop = self._call_later(self._timeout, lambda: self._time_is_up(batch))
         with self._lock:
             if not batch.is_due:
                 batch.stop_waiting = stop

@@ -61,15 +61,17 @@ def remote_call(ctx: OpKernelContext, target: Value, args: list[Value], f: Any, 
     if handle is None:
         new_handle = functions.instantiate(f.name, f.attrs)
         handle = ctx.state.setdefault(key, new_handle)
-    here, there = ctx.device, functions.device
+    device, function_device = ctx.device, functions.device
 
     def called(results: Any = None, error: BaseException | None = None) -> None:
         if error is not None:
             done(error=error)
         else:
-            done([moved(value, there, here) for value in results])
+            done([moved(value, function_device, device) for value in results])
 
-    functions.run_async(handle, [moved(value, here, there) for value in args], ctx, called)
+    functions.run_async(
+        handle, [moved(value, device, function_device) for value in args], ctx, called
+    )
 
 
 class CallSequence:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from graphmill.errors import OpError
     from graphmill.spi import Cancellation, OpKernelConstruction, OpKernelContext, Value
-    from graphmill_plugins.kernels.functional._batch_scheduler import Later
+    from graphmill_plugins.kernels.functional._batch_scheduler import CallLater
 
     Done = Callable[..., None]
 
@@ -67,16 +67,19 @@ class WaitingRows:
 
     Args:
         timeout: the number of seconds for which rows and steps wait.
-        later: starts a timer.
+        call_later: starts a timer.
         clock: returns the time in seconds.
 
     Threads: `_lock` guards all state; no callback runs under it.
     """
 
     def __init__(
-        self, timeout: float, later: Later = timer, clock: Callable[[], float] = time.monotonic
+        self,
+        timeout: float,
+        call_later: CallLater = timer,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._timeout, self._later, self._clock = timeout, later, clock
+        self._timeout, self._call_later, self._clock = timeout, call_later, clock
         self._lock = fork_safe_lock()
         self._rows: dict[int, tuple[float, Value]] = {}
         self._steps: dict[int, Done] = {}
@@ -147,7 +150,7 @@ class WaitingRows:
                 self._withdraw(key, lost)
                 return
         late = DeadlineExceededError("Batched data did not arrive within timeout window.")
-        stop = self._later(self._timeout, lambda: self._withdraw(key, late))
+        stop = self._call_later(self._timeout, lambda: self._withdraw(key, late))
 
         def finished(*results: Any, **error: Any) -> None:
             stop()

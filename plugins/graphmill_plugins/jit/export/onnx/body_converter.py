@@ -227,9 +227,9 @@ class BodyConverter:
                     writer.lists[args[index]] = writer.lists[inputs[index]]
             results, _ = self._inlined(node, called, args, shapes)
             after = [results[i] if i in carried else inputs[i] for i in range(len(inputs))]
-            (again,), _ = self._inlined(node, condition, after, shapes)
+            (predicate,), _ = self._inlined(node, condition, after, shapes)
             outputs = []
-            for name, number in [(again, 9), *((after[i], types[i]) for i in carried)]:
+            for name, number in [(predicate, 9), *((after[i], types[i]) for i in carried)]:
                 (own,) = writer.emit("Identity", [name], [node.name])
                 outputs.append(writer.value_info(own, number, None))
             graph = writer.graph(writer.unique(f"{node.name}/body"), nodes, infos, outputs)

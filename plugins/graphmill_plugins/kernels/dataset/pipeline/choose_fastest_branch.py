@@ -105,20 +105,20 @@ class _Branching(ElementIterator):
         self._dataset, self._scope = dataset, scope
         self._source = dataset.source.iterate(scope)
         self._seconds: list[float] = []
-        self._made = 0
+        self._num_taken = 0
         self._current: Elements | None = None
         self._is_chosen = False
 
     def __next__(self) -> Element:
-        if self._made == self._dataset.num_per_branch and not self._is_chosen:
-            self._current, self._made = None, 0
+        if self._num_taken == self._dataset.num_per_branch and not self._is_chosen:
+            self._current, self._num_taken = None, 0
         if self._current is None:
             self._current = self._next_branch()
         start = time.perf_counter()
         element = next(self._current)
         if not self._is_chosen:
             self._seconds[-1] += time.perf_counter() - start
-            self._made += 1
+            self._num_taken += 1
         return element
 
     def _next_branch(self) -> Elements:

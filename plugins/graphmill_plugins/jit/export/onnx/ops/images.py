@@ -69,5 +69,5 @@ def adjust_contrast(node: NodeConversion) -> str:
     factor = node.inputs[1]
     if node.dtype() is not dtypes.float32:
         factor = node.cast(factor, node.dtype())
-    away = node.emit("Mul", node.emit("Sub", node.inputs[0], mean), factor)
-    return node.emit("Add", away, mean)
+    scaled = node.emit("Mul", node.emit("Sub", node.inputs[0], mean), factor)
+    return node.emit("Add", scaled, mean)
