@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from graphmill import errors
 
@@ -32,10 +32,24 @@ _ERRNO_CLASSES: dict[int, type[errors.OpError]] = {
     errno.ENOMEM: errors.ResourceExhaustedError,
 }
 
+_NO_SPACE: Final = "try: free space on the file system of this path, or write to another one"
+_TOO_MANY_FILES: Final = "try: close files, or raise the limit of open files (ulimit -n)"
+_ADVICE: Final = {
+    errno.ENOSPC: _NO_SPACE,
+    errno.EDQUOT: "try: delete files of yours there, or ask for a larger quota",
+    errno.EROFS: "try: another file system; this one may only be read",
+    errno.EMFILE: _TOO_MANY_FILES,
+    errno.ENFILE: _TOO_MANY_FILES,
+}
+"""What to do about an error, as a note."""
+
 
 @contextlib.contextmanager
 def typed_errors(path: str) -> Iterator[None]:
-    """Convert an OSError in the `with` block to a status error that names the path."""
+    """Convert an OSError in the `with` block to a status error that names the path.
+
+    A full disk and the like are errors with a note that says what to do.
+    """
     try:
         yield
     except OSError as error:
@@ -43,4 +57,8 @@ def typed_errors(path: str) -> Iterator[None]:
         if isinstance(error, FileNotFoundError):  # some drivers raise it without errno
             kind = errors.NotFoundError
         reason = error.strerror or str(error) or type(error).__name__
-        raise kind(f"{path}: {reason}") from error
+        typed = kind(f"{path}: {reason}")
+        advice = _ADVICE.get(error.errno or 0)
+        if advice is not None:
+            typed.add_note(advice)
+        raise typed from error

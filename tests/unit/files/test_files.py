@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from graphmill import errors, files
+from graphmill.files.status import typed_errors
 
 
 def test_files_are_read_at_any_offset(tmp_path: Path) -> None:
@@ -170,3 +172,21 @@ def test_paths_join_and_split() -> None:
 def test_path_of_5000_characters_is_a_typed_error(ask: Any) -> None:
     with pytest.raises(errors.InvalidArgumentError, match="name too long"):
         ask("/" + "a" * 5_000)
+
+
+@pytest.mark.parametrize(
+    ("number", "kind", "advice"),
+    [
+        (errno.ENOSPC, errors.ResourceExhaustedError, "free space on the file system"),
+        (errno.EROFS, errors.PermissionDeniedError, "another file system"),
+        (errno.EMFILE, errors.ResourceExhaustedError, "ulimit -n"),
+        (errno.EACCES, errors.PermissionDeniedError, None),
+    ],
+)
+def test_an_error_of_the_system_says_what_to_do(
+    number: int, kind: type[errors.OpError], advice: str | None
+) -> None:
+    with pytest.raises(kind, match="/full/x: ") as caught, typed_errors("/full/x"):
+        raise OSError(number, os.strerror(number))
+    notes = getattr(caught.value, "__notes__", [])
+    assert (advice is None and not notes) or advice in notes[0]
