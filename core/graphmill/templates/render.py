@@ -19,6 +19,7 @@ KINDS: Final = (
 )
 """The kinds of plugins that have templates."""
 _PLACES: Final = {"workflow.yml": ".github/workflows/test.yml", "gitignore": ".gitignore"}
+_USAGE: Final = "usage.md"
 _NAME: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 
@@ -63,10 +64,21 @@ def _files(kind: str, name: str) -> Iterator[tuple[str, Traversable]]:
         yield _PLACES.get(file, file), source
     for source in root.joinpath(kind).iterdir():
         file = source.name.removesuffix(".txt")
+        if file == _USAGE:
+            continue
         if file.startswith("test_"):
             yield f"tests/{file}", source
         else:
             yield f"{package}/{'__init__.py' if file == 'plugin.py' else file}", source
+
+
+def _usage(kind: str, name: str) -> str:
+    """Return the part of the README that shows how the plugin is used; "" if there is none."""
+    template = resources.files("graphmill.templates").joinpath(kind, f"{_USAGE}.txt")
+    if not template.is_file():
+        return ""
+    usage = _filled(template.read_text("utf-8"), kind, name)
+    return f"\n## Use it\n\nOnce it is installed:\n\n{usage}"
 
 
 def _filled(text: str, kind: str, name: str) -> str:
@@ -78,4 +90,6 @@ def _filled(text: str, kind: str, name: str) -> str:
         "NAME": "_".join(words).upper(),
         "kind": kind,
     }
+    if "@usage@" in text:
+        values["usage"] = _usage(kind, name)
     return re.sub(r"@(\w+)@", lambda match: values[match[1]], text)

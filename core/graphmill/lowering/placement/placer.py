@@ -451,9 +451,12 @@ def _without_device(request: DeviceName) -> DeviceName:
 def _no_such_device(node: Node, devices: DeviceMgr, request: str = "") -> InvalidArgumentError:
     task = _without_device(_request_of(node, request or None))
     if any(task.matches(parse_device_name(device.name)) for device in devices):
+        kind = _request_of(node, request or None).type
+        has_kind = kind is None or any(device.device_type == kind for device in devices)
+        more = "" if has_kind else f' (its sessions may need device_count={{"{kind}": 1}})'
         advice = (
-            "Request a device of the session, install a plugin that supplies the device, or set "
-            "allow_soft_placement"
+            f"Request a device of the session, install a plugin that supplies the device{more}, or "
+            "set allow_soft_placement"
         )
     else:
         advice = (

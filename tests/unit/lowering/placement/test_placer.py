@@ -191,6 +191,14 @@ def test_a_device_that_does_not_exist_is_refused_p1(placing: Placing) -> None:
         placing.place()
     assert caught.value.node == "b"
     assert "CPU:1" in str(caught.value)
+    assert 'its sessions may need device_count={"GPU": 1}' in str(caught.value)
+
+
+def test_more_devices_of_a_type_that_exists_are_not_advised_p1(placing: Placing) -> None:
+    placing.node("b", placing.node("a"), on="/device:CPU:7")
+    with pytest.raises(errors.InvalidArgumentError, match="supplies the device, or set") as caught:
+        placing.place()
+    assert "device_count" not in str(caught.value)
 
 
 def test_a_device_without_a_kernel_is_refused_op_by_op_p1(placing: Placing) -> None:
