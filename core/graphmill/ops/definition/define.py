@@ -82,7 +82,9 @@ def op(
 
     Annotations of inputs and outputs are a type variable (`T`: any element type, or its
     constraints), an element type (`dtypes.float32`, `np.float32`, `"float32"`), or `list[...]` of
-    one of these for a list of tensors. Annotations of attrs are `int`, `float`, `bool`, `str`,
+    one of these for a list of tensors. `bool`, `int`, `float`, `complex`, `str` and `bytes` stand
+    for the element types of tensors made from such values: bool, int32, float32, complex128,
+    string. Annotations of attrs are `int`, `float`, `bool`, `str`,
     `bytes`, `DType`, `Shape`, `FuncAttr`, `np.ndarray` (a tensor), or `list[...]` or `tuple[...,
     ...]` of one of these. `-> None` declares no outputs, `-> tuple[T, int]` declares two.
 

@@ -200,3 +200,13 @@ def lambda_function(x: T) -> T:
 def test_effects_given_as_a_string_are_refused_with_the_list_to_write() -> None:
     with pytest.raises(InvalidArgumentError, match=r"expected a list.*: effects=\['log'\]"):
         op("Mine>Logged", effects="log")(lambda_function)
+
+
+def test_types_of_python_are_those_of_tensors_made_from_their_values() -> None:
+    @op
+    def mix(a: bool, b: int, c: float, d: complex, e: str) -> bytes: ...  # type: ignore[empty-body]
+
+    found = definition(mix)
+    types = [dtypes.bool, dtypes.int32, dtypes.float32, dtypes.complex128, dtypes.string]
+    assert [arg.type for arg in found.input_args] == types
+    assert [arg.type for arg in found.output_args] == [dtypes.string]
