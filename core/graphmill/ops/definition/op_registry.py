@@ -151,9 +151,11 @@ class OpRegistry:
             from graphmill.tensorflow_names import hint
 
             failures = "".join(f"\n  {line}" for line in self._failures())
+            advice = f"{suggest(name, self.names())}{hint(name)}"
+            it = " It" if advice.endswith("?") else "; it"
             raise NotFoundError(
-                f"unknown op {name!r}{suggest(name, self.names())}{hint(name)}; it is not one of "
-                "TensorFlow's ops, and no plugin registers it (graphmill_register_ops)"
+                f"unknown op {name!r}{advice}{it} is not one of TensorFlow's ops, and "
+                "no plugin registers it (graphmill_register_ops)"
                 + (f". Plugins that are not used:{failures}" if failures else ""),
                 op_type=name,
             )

@@ -33,7 +33,8 @@ def test_tensorflow_ops_are_registered_initially(ops: OpRegistry) -> None:
 def test_unknown_op_lists_near_matches_and_failed_plugins() -> None:
     ops = OpRegistry(failures=lambda: ["plugin 'x' does not import"])
     with pytest.raises(
-        NotFoundError, match=r"unknown op 'Matmul'; did you mean 'MatMul'"
+        NotFoundError,
+        match=r"unknown op 'Matmul'; did you mean 'MatMul' .*\? It is not .*, and no plugin",
     ) as caught:
         ops.get("Matmul")
     assert "plugin 'x' does not import" in caught.value.message
