@@ -286,7 +286,7 @@ class _Joining:
             else:
                 ends = (End(one.name, one.incarnation) for one in response.device_attributes)
                 self._owner.note_members(request, tuple(ends))
-                self._go_on(self._ask_for_number)
+                self._run_unless_ended(self._ask_for_number)
 
         leader = self._owner.at_leader(self._peers)
         self._withdraw_with(leader.complete_group(message, answered))
@@ -308,7 +308,7 @@ class _Joining:
             if error is not None:
                 self._end(None, error)
             else:
-                self._go_on(lambda: self._exchange(response.exchange_id))
+                self._run_unless_ended(lambda: self._exchange(response.exchange_id))
 
         leader = self._owner.at_leader(self._peers)
         self._withdraw_with(leader.complete_instance(message, answered))
@@ -322,12 +322,12 @@ class _Joining:
             self._exchange_id = exchange_id
         self._owner.exchange(exchange_id, self._peers).execute_async(request, self._call, self._end)
 
-    def _go_on(self, step: Callable[[], None]) -> None:
-        """Take the next step, unless the member has left."""
+    def _run_unless_ended(self, function: Callable[[], None]) -> None:
+        """Call a function, unless the member has left; an error ends the member."""
         if self._has_ended:
             return
         try:
-            step()
+            function()
         except OpError as error:
             self._end(None, error)
 

@@ -80,13 +80,13 @@ class Limit:
         """Trace a JAX loop that may end early, and record its number of iterations."""
         del trips  # a while loop needs no bound
 
-        def go_on(carry: Any) -> Any:
+        def cond_fun(carry: Any) -> Any:
             return (carry[1] < self._iterations) & test(carry[0])
 
-        def iterate_and_count(carry: Any) -> Any:
+        def body_fun(carry: Any) -> Any:
             return iteration(carry[0]), carry[1] + 1
 
-        whole = jax_module().lax.while_loop(go_on, iterate_and_count, (first, np.int32(0)))
+        whole = jax_module().lax.while_loop(cond_fun, body_fun, (first, np.int32(0)))
         self.counts.append(whole[1])
         return whole[0]
 
