@@ -7,6 +7,7 @@ by shifted maxima or sums, which XLA fuses, is two to eight times as fast as XLA
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from graphmill_plugins.kernels.nn.pool.plan import PoolPlan
     from graphmill_plugins.kernels.nn.window import Axis
 
+_MIN_SORTED_SIZE = 512  # of an axis whose largest elements are found by sorting it,
+_MIN_SELECTED_RATIO = 2  # if it is at most this many times as long as their number
 _MAX_TAPS = 24  # along one axis; for more, XLA's `reduce_window` keeps the program small
 
 
@@ -77,8 +80,34 @@ KERNELS = pool_kernels("jax", jnp, maximum=_or_empty(max_pool), mean=_or_empty(a
 
 def _top_k(values: Value, k: int, index_type: np.dtype[Any]) -> tuple[Value, Value]:
     check_top_k(values, k)
-    best, order = lax.top_k(values, k)
+
+    def by_xla(values: Value) -> tuple[Value, ...]:
+        return tuple(lax.top_k(values, k))
+
+    size = values.shape[-1]
+    if values.dtype == np.float32 and _MIN_SORTED_SIZE <= size <= _MIN_SELECTED_RATIO * k:
+        best, order = lax.platform_dependent(
+            values, cpu=partial(_first_of_sorted, k=k), default=by_xla
+        )
+    else:
+        best, order = by_xla(values)
     return best, order.astype(index_type)
+
+
+def _first_of_sorted(values: Value, k: int) -> tuple[Value, Value]:
+    """Return values and indices of the `k` largest float32 numbers; NaN counts as the largest.
+
+    Each number and its index form one integer. XLA sorts single integers in about half of the time
+    that pairs take. An index breaks the tie of equal numbers, as in a stable sort.
+    """
+    bits = lax.bitcast_convert_type(values, np.int32)
+    # The bits of negative numbers decrease; minus zero becomes zero.
+    ascending = jnp.where(bits < 0, np.int32(-(2**31)) - bits, bits)
+    ascending = jnp.where(jnp.isnan(values), np.int32(0x7FFFFFFF), ascending)
+    index = lax.broadcasted_iota(np.int64, values.shape, values.ndim - 1)
+    sorted_keys = lax.sort((~ascending).astype(np.int64) << 32 | index)
+    order = (sorted_keys[..., :k] & 0xFFFFFFFF).astype(np.int32)
+    return jnp.take_along_axis(values, order, -1), order
 
 
 @kernel("TopKV2", backend="jax", static=("k",))
