@@ -5,15 +5,12 @@ The first byte chooses the file.
 
 from __future__ import annotations
 
-import atexit
 import contextlib
-import shutil
-import tempfile
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scratch_folder import scratch_folder
 from session_config import session_config
 from typed_errors import typed_errors
 
@@ -22,6 +19,7 @@ from graphmill import ops, proto, saved_model
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 _CONFIG = session_config(500, 1 << 24, policy="pure")
 _FILES = (
@@ -35,8 +33,7 @@ _FILES = (
 @cache
 def _model() -> Path:
     """Write a model with a variable, an asset, a table and an initializer; return its folder."""
-    folder = Path(tempfile.mkdtemp(prefix="graphmill_fuzz_"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    folder = scratch_folder()
     (folder / "words.txt").write_text("one\ntwo\n")
     graph = graphmill.Graph()
     with graph.as_default():

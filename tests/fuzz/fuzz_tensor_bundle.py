@@ -6,9 +6,10 @@ code behind them.
 
 from __future__ import annotations
 
-import tempfile
+from functools import cache
 from pathlib import Path
 
+from scratch_folder import new_file
 from typed_errors import typed_errors
 
 from graphmill.saved.checkpoint import load_checkpoint
@@ -28,22 +29,24 @@ def seeds() -> list[bytes]:
 def fuzz(data: bytes) -> None:
     """Open a checkpoint with this index, and read its first tensors."""
     kind, index = (data[0], data[1:]) if data else (0, b"")
-    with tempfile.TemporaryDirectory() as folder:
-        prefix = Path(folder, "model")
-        if kind & _V1:
-            prefix.write_bytes(index)
-        else:
-            prefix.with_suffix(".index").write_bytes(index)
-            content = (_CHECKPOINTS / "dtypes.data-00000-of-00001").read_bytes()
-            Path(f"{prefix}.data-00000-of-00001").write_bytes(content)
-        check = bool(kind & _VERIFIED)
-        with (
-            typed_errors(),
-            load_checkpoint(str(prefix), check=check) as reader,
-        ):
-            for name in list(reader.get_variable_to_shape_map())[:20]:
-                with typed_errors():
-                    reader.get_tensor(name)
+    if kind & _V1:
+        prefix = new_file("v1", index)
+    else:
+        prefix = new_file(f"{_data().name}.index", index).with_suffix("")
+    with (
+        typed_errors(),
+        load_checkpoint(str(prefix), check=bool(kind & _VERIFIED)) as reader,
+    ):
+        for name in list(reader.get_variable_to_shape_map())[:20]:
+            with typed_errors():
+                reader.get_tensor(name)
+
+
+@cache
+def _data() -> Path:
+    """Write the file of tensors, the same for each index; return the checkpoint's prefix."""
+    content = (_CHECKPOINTS / "dtypes.data-00000-of-00001").read_bytes()
+    return new_file("model.data-00000-of-00001", content).with_name("model")
 
 
 if __name__ == "__main__":
