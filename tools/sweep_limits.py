@@ -2,12 +2,13 @@
 """Search for kernels that run long, or take much memory, on small input with large values.
 
     python tools/sweep_limits.py [--op Conv2D] [--family nn] [--cases 2] [--out found.jsonl]
+    python tools/sweep_limits.py --grow --deadline 0.2 --late 1
 
-Takes op cases and makes one value of an attr or input large at a time. Each instance runs in a
-child process with a limit for its memory, under a deadline of 2 s and a small memory budget.
-Reported are
+Takes op cases and makes one value of an attr or input large at a time; with `--grow`, makes all
+inputs large instead: more elements, and longer strings. Each instance runs in a child process with
+a limit for its memory, under a deadline (of 2 s) and a small memory budget. Reported are
 
-- `late`: the step had not ended 2 s after its deadline;
+- `late`: the step had not ended some time (2 s) after its deadline;
 - `memory`: it took much more than the budget, and was not refused by the budget;
 - `crash`: the child process ended.
 
@@ -21,6 +22,7 @@ import contextlib
 import importlib
 import itertools
 import json
+import math
 import os
 import queue
 import resource
@@ -45,10 +47,8 @@ if TYPE_CHECKING:
 
     from graphmill.testing.case import Case
 
-DEADLINE_MS: Final = 2000
-LATE_SECONDS: Final = 4.0
-"""When a step is late: 2 s after its deadline."""
 GIVE_UP_SECONDS: Final = 10.0
+"""How long after its deadline a child process is ended."""
 BUDGET: Final = 64 << 20
 EXCESS: Final = 4
 """How many budgets a step may use: inputs, outputs and temporaries are checked one by one."""
@@ -57,6 +57,10 @@ LARGE: Final = (1000, 100_000, 10**7, 2**31 - 1, 2**40, 2**62)
 LARGE_FLOATS: Final = (1e-30, 1e5, 1e9, 1e30)
 SMALL_INPUT: Final = 64
 """Inputs with more elements are not changed."""
+GROWN_ELEMENTS: Final = 1 << 20
+"""How many elements the largest grown input may have."""
+GROWN_TEXT: Final = 1 << 22
+"""How many bytes all strings of a grown input have together."""
 UNCHANGED: Final = frozenset({"seed", "seed2", "SleepOp", "SleepIdentityOp", "SleepDataset"})
 
 
@@ -66,17 +70,20 @@ def main() -> int:
     parser.add_argument("--family", action="append", help="family of cases (default: all)")
     parser.add_argument("--cases", type=int, default=2, help="cases of each op and set of attrs")
     parser.add_argument("--out", help="file for what is found, one JSON object per line")
+    parser.add_argument("--grow", action="store_true", help="make all inputs large instead")
+    parser.add_argument("--deadline", type=float, default=2.0, help="of each step, in seconds")
+    parser.add_argument("--late", type=float, default=2.0, help="seconds that are late")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
-        return child()
+        return child(options)
     counts: Counter[str] = Counter()
     with contextlib.ExitStack() as stack:
         out = stack.enter_context(Path(options.out).open("w")) if options.out else None
-        runner = Child()
+        runner = Child(options)
         stack.callback(runner.stop)
         for case in chosen(options):
-            for change in changes_of(case):
+            for change in GROWTH if options.grow else changes_of(case):
                 found = runner.run(case.id, change)
                 counts[found["outcome"]] += 1
                 if found["outcome"] in ("late", "memory", "crash"):
@@ -103,6 +110,10 @@ def chosen(options: argparse.Namespace) -> Iterator[Case]:
 
 
 # ------------------------------------------------------------------------------------ the changes
+
+
+GROWTH: Final = (["grow", "sizes"], ["grow", "first"], ["grow", "count"], ["grow", "length"])
+"""Larger inputs: all sizes, those of the first axis, as many strings, as long strings."""
 
 
 def changes_of(case: Case) -> list[list[Any]]:
@@ -150,6 +161,9 @@ def changed(case: Case, change: list[Any]) -> Any:
     """Return the graph of a case with a change."""
     graph = case_graph(case, graphmill.default_host().ops)
     kind, where, *rest = change
+    if kind == "grow":
+        graph.feeds.update(grown(graph.feeds, where))
+        return graph
     if kind == "feed":
         place, number = rest
         value = np.array(graph.feeds[where])
@@ -172,13 +186,52 @@ def changed(case: Case, change: list[Any]) -> Any:
     return graph
 
 
+def grown(feeds: dict[str, Any], kind: str) -> dict[str, np.ndarray[Any, Any]]:
+    """Return larger inputs; sizes that were equal are equal afterwards.
+
+    Raises:
+        ValueError: no input can be larger.
+    """
+    arrays = {name: value for name, value in feeds.items() if isinstance(value, np.ndarray)}
+    texts = {name: value for name, value in arrays.items() if value.dtype.kind == "O"}
+    if kind == "length":
+        return {name: _longer(value) for name, value in texts.items() if value.size} or _none()
+    chosen = texts if kind == "count" else arrays
+    found = {}
+    for factor in (1 << power for power in range(20, 0, -1)):
+        for name, value in chosen.items():
+            axes = value.ndim if kind == "sizes" else min(value.ndim, 1)
+            repeats = [factor if size > 1 else 1 for size in value.shape[:axes]]
+            if value.size * math.prod(repeats) > GROWN_ELEMENTS:
+                break
+            if set(repeats) == {factor}:
+                found[name] = np.tile(value, (*repeats, *[1] * (value.ndim - axes)))
+        else:
+            return found or _none()
+        found.clear()
+    return _none()
+
+
+def _longer(value: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    longer = np.empty_like(value)
+    for index, text in np.ndenumerate(value):
+        content = text.encode() if isinstance(text, str) else bytes(text)
+        longer[index] = content * (GROWN_TEXT // value.size // max(len(content), 1))
+    return longer
+
+
+def _none() -> Any:
+    raise ValueError("no input can be larger")
+
+
 # -------------------------------------------------------------------------------------- the child
 
 
 class Child:
     """A process that runs instances, and is replaced when it hangs or ends."""
 
-    def __init__(self) -> None:
+    def __init__(self, options: argparse.Namespace) -> None:
+        self._times = options.deadline, options.late
         self._process: Any = None
         self._lines: queue.Queue[str] = queue.Queue()
 
@@ -190,7 +243,7 @@ class Child:
         try:
             self._process.stdin.write(json.dumps([case, change]) + "\n")
             self._process.stdin.flush()
-            text = self._lines.get(timeout=GIVE_UP_SECONDS)
+            text = self._lines.get(timeout=self._times[0] + GIVE_UP_SECONDS)
         except queue.Empty:
             self.stop()
             return {"outcome": "late", "seconds": GIVE_UP_SECONDS, "error": "killed"}
@@ -210,7 +263,8 @@ class Child:
             self._process = None
 
     def _start(self) -> None:
-        command = [sys.executable, __file__, "--child"]
+        deadline, late = map(str, self._times)
+        command = [sys.executable, __file__, "--child", "--deadline", deadline, "--late", late]
         environment = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
         self._process = subprocess.Popen(
             command,
@@ -233,7 +287,7 @@ def _forward(stream: Any, lines: queue.Queue[str]) -> None:
     lines.put("")
 
 
-def child() -> int:
+def child(options: argparse.Namespace) -> int:
     """Run instances that are read from the standard input."""
     results = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # the output of kernels must not mix with the results
@@ -241,16 +295,18 @@ def child() -> int:
     for name in ("scipy.special", "scipy.stats.qmc", "jax.numpy"):  # imports are not what is timed
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
-    run_instance(next(iter(cases.values())), None)
+    run_instance(next(iter(cases.values())), None, options)
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
     print("ready", file=results, flush=True)
     for line in sys.stdin:
         name, change = json.loads(line)
-        print(json.dumps(run_instance(cases[name], change)), file=results, flush=True)
+        print(json.dumps(run_instance(cases[name], change, options)), file=results, flush=True)
     return 0
 
 
-def run_instance(case: Case, change: list[Any] | None) -> dict[str, Any]:
+def run_instance(
+    case: Case, change: list[Any] | None, options: argparse.Namespace
+) -> dict[str, Any]:
     """Run an instance in this process; return its outcome, time, memory and error."""
     try:
         graph = case_graph(case, graphmill.default_host().ops)
@@ -258,7 +314,7 @@ def run_instance(case: Case, change: list[Any] | None) -> dict[str, Any]:
             graph = changed(case, change)
     except (ValueError, OverflowError, errors.OpError) as error:
         return {"outcome": "not made", "error": str(error)[:200]}
-    config = proto.ConfigProto(operation_timeout_in_ms=DEADLINE_MS)
+    config = proto.ConfigProto(operation_timeout_in_ms=int(options.deadline * 1000))
     config.graphmill.jit = "off"
     config.graphmill.memory_budget_bytes = BUDGET
     config.graph_options.optimizer_options.opt_level = -1
@@ -277,7 +333,7 @@ def run_instance(case: Case, change: list[Any] | None) -> dict[str, Any]:
     outcome = "error" if failure is not None else "done"
     if isinstance(failure, errors.DeadlineExceededError):
         outcome = "stopped"
-    if seconds > LATE_SECONDS:
+    if seconds > options.deadline + options.late:
         outcome = "late"
     elif taken > EXCESS * BUDGET or _is_out_of_memory(failure):
         outcome = "memory"

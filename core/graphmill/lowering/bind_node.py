@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from graphmill.lowering.shape_sources import ShapeSources, with_default_budget
 from graphmill.runtime.kernels.op_kernel import OpKernel, OpKernelConstruction, bind
 
 if TYPE_CHECKING:
@@ -24,6 +27,7 @@ def bind_node(
     device: Device | None = None,
     functions: FunctionLibraryRuntime | None = None,
     segment: StatefulKernels | None = None,
+    shapes: ShapeSources | None = None,
 ) -> OpKernel:
     """Bind a kernel to a node if the session's policy permits its effects.
 
@@ -38,6 +42,7 @@ def bind_node(
         device: the device that runs it; None if there is none, as in a trace.
         functions: the function library runtime that it may call.
         segment: the stateful kernels to which it belongs; None for a kernel that is not cached.
+        shapes: the known relations of shapes in its graph.
 
     Raises:
         PermissionDeniedError: the op or kernel may have an effect that the session forbids.
@@ -55,7 +60,11 @@ def bind_node(
         policy.broker_of(node, choice.definition),
     )
     if not policy.memory_limit:
-        return bind(choice.definition, construction, choice.owner)
+        plain = bind(choice.definition, construction, choice.owner)
+        is_traced = device is None and namespace is not np  # nothing is allocated in a trace
+        if not is_traced and (shapes or ShapeSources()).may_grow(node):
+            plain.compute = with_default_budget(node, plain.compute)
+        return plain
     from graphmill.lowering.output_budget import with_budget  # few sessions set a limit
     from graphmill.memory_budget import with_memory_limit
 

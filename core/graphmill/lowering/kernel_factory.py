@@ -12,6 +12,7 @@ from graphmill.graph.attrs_cache import AttrsCache
 from graphmill.graph.node_roles import is_argument_or_result, is_constant, is_transfer
 from graphmill.lowering.bind_node import bind_node
 from graphmill.lowering.kernel_lookup import find_kernel
+from graphmill.lowering.shape_sources import ShapeSources
 from graphmill.runtime.checks.declaration_checks import validated
 from graphmill.runtime.checks.validation import is_validation_on
 from graphmill.runtime.kernels.kernel import KernelDef
@@ -68,6 +69,7 @@ class KernelFactory:
         self._segment = segment
         self._choices: dict[Node, KernelChoice] = {}
         self._shared_kernels: AttrsCache[_Bound] = AttrsCache()
+        self._shapes = ShapeSources()
         self._validates = is_validation_on()
 
     def choose_all(self, graph: Graph) -> None:
@@ -122,12 +124,13 @@ class KernelFactory:
 
     def _bind(self, node: Node, choice: KernelChoice) -> OpKernel:
         functions = self._functions
-        shared = self._shared_kernels.find(node)
+        is_shared = self._is_shared(node, choice)
+        shared = self._shared_kernels.find(node) if is_shared else None
         if shared is not None and shared.choice is choice:
             kernel = shared.kernel.for_node(node.name, shared.compute)
         else:
             kernel = self._bound(node, choice)
-            if self._is_shared(node, choice):
+            if is_shared:
                 self._shared_kernels.store(node, _Bound(kernel, kernel.compute, choice))
         kernel.functions = functions
         kernel.compute = self._device.compute_of(kernel)
@@ -137,7 +140,7 @@ class KernelFactory:
 
     def _is_shared(self, node: Node, choice: KernelChoice) -> bool:
         """Return whether equal nodes may share the kernel's call."""
-        if self._functions.effects.memory_limit:
+        if self._functions.effects.memory_limit or self._shapes.may_grow(node):
             return False  # the call names its node in errors
         keeps = is_constant(node) or node.op_def.is_stateful
         return choice.definition.is_shareable and not keeps
@@ -146,7 +149,14 @@ class KernelFactory:
         functions, namespace = self._functions, self._namespace(choice)
         try:
             kernel = bind_node(
-                node, choice, functions.effects, namespace, self._device, functions, self._segment
+                node,
+                choice,
+                functions.effects,
+                namespace,
+                self._device,
+                functions,
+                self._segment,
+                self._shapes,
             )
             if is_constant(node) and _has_device_value(choice.definition, self._device):
                 _copy_to_device(kernel, self._device)

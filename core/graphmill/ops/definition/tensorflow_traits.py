@@ -121,12 +121,14 @@ _FLAGS: Final[Mapping[str, str]] = {
     "reshapes": "ExpandDims Reshape Squeeze",
     "validates": "CheckNumerics CheckNumericsV2 EnsureShape",
     "elementwise": """
-        Abs Acos Acosh Add AddV2 Asin Asinh Atan Atan2 Atanh Cast Ceil ClipByValue Cos Cosh Digamma
-        Div DivNoNan Elu Equal Erf Erfc Exp Expm1 Floor FloorDiv FloorMod Greater GreaterEqual Inv
-        IsFinite IsInf IsNan LeakyRelu Less LessEqual Lgamma Log Log1p LogicalAnd LogicalNot
-        LogicalOr Maximum Minimum Mod Mul MulNoNan Neg NotEqual OnesLike Pow RealDiv Reciprocal Relu
-        Relu6 Rint Round Rsqrt SelectV2 Selu Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Square
-        SquaredDifference Sub Tan Tanh TruncateDiv TruncateMod Xdivy Xlog1py Xlogy ZerosLike
+        Abs Acos Acosh Add AddV2 ApproximateEqual Asin Asinh Atan Atan2 Atanh Betainc BitwiseAnd
+        BitwiseOr BitwiseXor Cast Ceil ClipByValue Complex Cos Cosh Digamma Div DivNoNan Elu Equal
+        Erf Erfc Exp Expm1 Floor FloorDiv FloorMod Greater GreaterEqual Igamma IgammaGradA Igammac
+        Inv IsFinite IsInf IsNan LeakyRelu LeftShift Less LessEqual Lgamma Log Log1p LogicalAnd
+        LogicalNot LogicalOr Maximum Minimum Mod Mul MulNoNan Neg NextAfter NotEqual OnesLike
+        Polygamma Pow RealDiv Reciprocal Relu Relu6 RightShift Rint Round Rsqrt SelectV2 Selu
+        Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Square SquaredDifference Sub Tan Tanh
+        TruncateDiv TruncateMod Xdivy Xlog1py Xlogy ZerosLike Zeta
     """,
     "shape_only": "Rank Shape ShapeN Size",
     "asserts": "Assert CheckNumerics CheckNumericsV2 EnsureShape",

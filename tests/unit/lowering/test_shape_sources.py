@@ -1,0 +1,117 @@
+"""Nodes whose inputs may be broadcast to a larger output are found, and ask before they run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphmill
+from graphmill import errors, memory_budget, ops
+from graphmill.lowering.shape_sources import ShapeSources
+
+LIMIT = 1 << 20
+
+
+@pytest.fixture
+def xy() -> Any:
+    graph = graphmill.Graph()
+    with graph.as_default():
+        yield graph.placeholder("float32", name="x"), graph.placeholder("float32", name="y")
+
+
+@pytest.fixture
+def small_default(monkeypatch: Any) -> None:
+    monkeypatch.setattr(memory_budget, "default_limit", lambda: LIMIT)
+
+
+def may_grow(tensor: Any) -> bool:
+    return ShapeSources().may_grow(tensor.op)
+
+
+def test_inputs_of_unrelated_shapes_may_grow(xy: Any) -> None:
+    x, y = xy
+    assert may_grow(x + y)
+    assert may_grow(ops.math.exp(x) * y)
+    assert may_grow(x + np.ones(3, np.float32))
+    assert may_grow(ops.array.reshape(x, [-1, 1]) + x)
+    assert may_grow((x + y) + x)
+    assert may_grow(ops.math.select_v2(x > y, x, x))
+
+
+def test_inputs_of_one_shape_do_not_grow(xy: Any) -> None:
+    x, y = xy
+    assert not may_grow(x + x)
+    assert not may_grow(x * ops.math.sigmoid(-x) + 1.0)
+    assert not may_grow(ops.math.select_v2(x > 0.0, ops.math.exp(x), x))
+    both = x + y
+    assert not may_grow(both * ops.math.tanh(both))
+
+
+def test_nodes_that_do_not_broadcast_do_not_grow(xy: Any) -> None:
+    x, y = xy
+    assert not may_grow(ops.math.mat_mul(x, y))
+    assert not may_grow(ops.math.exp(x))
+
+
+def test_tensor_of_a_loop_has_one_shape(xy: Any) -> None:
+    x, _ = xy
+    exits = graphmill.while_loop(lambda i, _: i < 2, lambda i, v: [i + 1, v * v], [0, x])
+    graph = exits[0].graph
+    shapes = ShapeSources()
+    assert [node.name for node in graph.nodes if shapes.may_grow(node)] == []
+
+
+def test_long_chain_is_followed(xy: Any) -> None:
+    x, y = xy
+    total = x
+    for _ in range(3000):
+        total = total + x
+    assert not may_grow(total)
+    assert may_grow(total + y)
+
+
+@pytest.mark.parametrize("jit", ["off", "eager"])
+@pytest.mark.parametrize("op", ["AddV2", "Equal", "SelectV2"])
+def test_large_broadcast_asks_the_default_budget(
+    op: str, jit: str, xy: Any, small_default: None
+) -> None:
+    x, y = xy
+    results = {
+        "AddV2": x + y,
+        "Equal": ops.math.equal(x, y),
+        "SelectV2": ops.math.select_v2(x > 0.0, x, y),
+    }
+    result = results[op]
+    with graphmill.Session(graph=x.graph, config={"graphmill": {"jit": jit}}) as session:
+        small = np.ones((1, 3), np.float32)
+        assert session.run(result, {x: small.T, y: small}).shape == (3, 3)
+        large = np.ones((1, 3000), np.float32)
+        with pytest.raises(errors.ResourceExhaustedError, match=r"\[3000, 3000\]") as caught:
+            session.run(result, {x: large.T, y: large})
+    assert (caught.value.node, caught.value.op_type) == (result.op.name, op)
+
+
+def test_equal_nodes_ask_each_for_itself(xy: Any, small_default: None) -> None:
+    x, y = xy
+    harmless, large = x + x, x + y
+    ones = np.ones((1, 3000), np.float32)
+    with (
+        graphmill.Session(graph=x.graph, config={"graphmill": {"jit": "off"}}) as session,
+        pytest.raises(errors.ResourceExhaustedError) as caught,
+    ):
+        session.run([harmless, large], {x: ones.T, y: ones})
+    assert caught.value.node == large.op.name
+
+
+def test_folded_constants_ask_the_default_budget(xy: Any, small_default: None) -> None:
+    graph = xy[0].graph
+    ones = np.ones((1, 3000), np.float32)
+    total = graph.constant(ones.T) + graph.constant(ones)
+    with (
+        graphmill.Session(graph=graph) as session,
+        pytest.raises(errors.ResourceExhaustedError) as caught,
+    ):
+        session.run(total)
+    assert caught.value.node == total.op.name
