@@ -58,7 +58,13 @@ def queue_runners_running(model: RunnableModel, *, is_on: bool) -> Iterator[None
 
 
 def _local_initializers(meta_graph: MetaGraphDef) -> list[str]:
-    """Return the nodes that initialize what no checkpoint holds, such as counts of epochs."""
+    """Return the nodes that initialize what no checkpoint holds, such as counts of epochs.
+
+    Raises:
+        InvalidArgumentError: the collection of local variables is damaged.
+    """
+    from google.protobuf.message import DecodeError
+
     from graphmill.proto import VariableDef
 
     collections = meta_graph.collection_def
@@ -67,7 +73,12 @@ def _local_initializers(meta_graph: MetaGraphDef) -> list[str]:
     nodes: list[str] = []
     if _LOCAL_VARIABLES in collections:
         messages = collections[_LOCAL_VARIABLES].bytes_list.value
-        nodes += [VariableDef.FromString(message).initializer_name for message in messages]
+        try:
+            nodes += [VariableDef.FromString(message).initializer_name for message in messages]
+        except DecodeError as error:
+            raise InvalidArgumentError(
+                f"collection {_LOCAL_VARIABLES!r} of the model is damaged: {error}"
+            ) from error
     if _TABLES in collections:
         nodes += collections[_TABLES].node_list.value
     return nodes
