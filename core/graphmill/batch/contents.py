@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from graphmill.cli.input.input_spec import InputSpec
+
+_MAX_SHOWN: Final = 200
+"""Characters of a malformed value in an error."""
 
 _MAX_NAMES = 12  # that a message lists
 _TRUTH = {"true": True, "false": False}
@@ -288,7 +291,9 @@ def _numbers(words: Sequence[str], location: str) -> Any:
     try:
         numbers = [_number(word) for word in words]
     except ValueError as cause:
-        error = InvalidArgumentError(f"{location} contains text that is not a number: {cause}")
+        error = InvalidArgumentError(
+            f"{location} contains text that is not a number: {cause!s:.{_MAX_SHOWN}}"
+        )
         raise _with_separator_note(error, words) from None
     if not numbers:
         raise InvalidArgumentError(f"{location} is empty, expected numbers")

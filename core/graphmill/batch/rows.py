@@ -26,7 +26,7 @@ from graphmill.batch.contents import (
 )
 from graphmill.batch.row import Row
 from graphmill.errors import DataLossError, InvalidArgumentError, OpError
-from graphmill.files.damaged_zip import DAMAGED_ZIP
+from graphmill.files.damaged_zip import DAMAGED_ARRAY, DAMAGED_ZIP
 from graphmill.files.stream import open_stream
 
 if TYPE_CHECKING:
@@ -42,7 +42,11 @@ if TYPE_CHECKING:
 
 _UNDECODABLE: Final = re.compile("[\udc80-\udcff]")  # bytes that are not UTF-8
 
-_DAMAGED_ARCHIVE: Final[tuple[type[Exception], ...]] = (*DAMAGED_ZIP, AttributeError)
+_DAMAGED_ARCHIVE: Final[tuple[type[Exception], ...]] = (
+    *DAMAGED_ZIP,
+    *DAMAGED_ARRAY,
+    AttributeError,
+)
 """What reading a damaged `.npz` file raises."""
 
 
@@ -171,7 +175,7 @@ class RowReader:
         name, spec = only_input(self._specs, source.label)
         try:
             array = np.load(io.BytesIO(files.read_bytes(source.path)), allow_pickle=False)
-        except (ValueError, EOFError) as error:
+        except DAMAGED_ARRAY as error:
             fault = InvalidArgumentError(f"{source.label} is not a .npy file: {error}")
             yield None, fault, source.size
             return

@@ -1,7 +1,8 @@
-"""`DAMAGED_ZIP`: what Python raises for a damaged zip archive that is in memory."""
+"""What Python and NumPy raise for a damaged zip archive or array file that is in memory."""
 
 from __future__ import annotations
 
+import tokenize
 import zipfile
 import zlib
 from typing import Final
@@ -21,4 +22,15 @@ DAMAGED_ZIP: Final[tuple[type[Exception], ...]] = (
     ValueError,
     NotImplementedError,
     RuntimeError,
+)
+
+# NumPy parses the header as a Python literal, and allocates what it declares.
+DAMAGED_ARRAY: Final[tuple[type[Exception], ...]] = (
+    EOFError,
+    OSError,
+    ValueError,
+    SyntaxError,
+    tokenize.TokenError,
+    RecursionError,
+    MemoryError,
 )

@@ -62,10 +62,22 @@ def write_results(path: str, store: ResultStore, *, with_errors: bool) -> None:
         write(writer, store, with_errors)
 
 
+class _Lines(io.StringIO):
+    """Rows of a table that end with a newline.
+
+    `csv` puts a cell in quotes if it contains a character that ends rows. Readers take a carriage
+    return for the end of a row, too, so the writer is told that both end them.
+    """
+
+    def write(self, row: str, /) -> int:
+        """Write a row, without the carriage return at its end."""
+        return super().write(row.removesuffix("\r\n") + "\n")
+
+
 def _write_csv(writer: Writer, store: ResultStore, with_errors: bool) -> None:
     shapes = output_shapes(store.read())
-    text = io.StringIO(newline="")
-    table = csv.writer(text, lineterminator="\n")
+    text = _Lines(newline="")
+    table = csv.writer(text, lineterminator="\r\n")
     names = column_names(shapes)
     table.writerow(["file", "line", *names, *([_ERROR] if with_errors else [])])
     for part in store.read():

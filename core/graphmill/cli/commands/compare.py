@@ -290,6 +290,7 @@ def _compare_reference(
 
     from graphmill.cli.output.results import output_file_name
     from graphmill.comparison import compare_with_values
+    from graphmill.files.damaged_zip import DAMAGED_ARRAY
 
     references = {}
     for name, tensor in loaded.outputs.items():
@@ -298,7 +299,7 @@ def _compare_reference(
             continue
         try:
             references[tensor] = np.load(path, allow_pickle=False)
-        except (OSError, ValueError) as error:
+        except DAMAGED_ARRAY as error:
             raise InvalidArgumentError(f"{path} is not a .npy file: {error}") from error
     if not references:
         expected = ", ".join(output_file_name(name) for name in loaded.outputs)

@@ -13,7 +13,7 @@ from graphmill import files as storage
 from graphmill.cli.input import image_files
 from graphmill.cli.input.input_args import TRY_EACH
 from graphmill.errors import InvalidArgumentError, NotFoundError, suggest
-from graphmill.files.damaged_zip import DAMAGED_ZIP
+from graphmill.files.damaged_zip import DAMAGED_ARRAY, DAMAGED_ZIP
 
 if TYPE_CHECKING:
     from graphmill.cli.input.input_args import Source
@@ -95,7 +95,7 @@ def suffix_of(source: Source) -> str:
 def _load_numpy(source: Source, data: bytes) -> Any:
     try:
         return np.load(io.BytesIO(data), allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
+    except DAMAGED_ARRAY as error:
         raise InvalidArgumentError(f"{source} is not a .npy file: {error}") from error
 
 
@@ -105,7 +105,7 @@ def _load_archive(source: Source, data: bytes) -> Any:
             if not hasattr(archive, "files"):
                 raise InvalidArgumentError(f"{source} is not a .npz file: it holds one array only")
             return archive[_choose(source, archive.files)]
-    except DAMAGED_ZIP as error:
+    except (*DAMAGED_ZIP, *DAMAGED_ARRAY) as error:
         raise InvalidArgumentError(f"{source} is not a .npz file: {error}") from error
 
 
