@@ -5,6 +5,7 @@ Semantics: the V2 inference protocol of KServe, docs/predict-api/v2.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from graphmill import dtypes
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 SERVER_NAME: Final = "graphmill"
 PLATFORM: Final = "tensorflow_savedmodel"
+_MAX_RANK: Final = 64
+_MAX_SIZE: Final = 2**58
+"""The number of elements of 16 bytes that the address space can hold is less."""
 SIGNATURE_PARAMETER: Final = "signature_name"
 DATATYPES: Final[dict[DType, str]] = {
     dtypes.bool: "BOOL",
@@ -112,9 +116,11 @@ def check_size(name: str, shape: Iterable[int], count: int) -> tuple[int, ...]:
     """Return the shape of a tensor, checked against the number of its elements.
 
     Raises:
-        InvalidArgumentError: a dimension is negative, or the number is another.
+        InvalidArgumentError: a dimension is negative, the number is another, or no array has the
+            shape.
     """
     sizes = tuple(shape)
+    check_rank(name, len(sizes))
     total = 1
     for size in sizes:
         if size < 0:
@@ -126,4 +132,19 @@ def check_size(name: str, shape: Iterable[int], count: int) -> tuple[int, ...]:
         raise InvalidArgumentError(
             f"input {name!r} of shape {list(sizes)} has {count} elements; expected {total}"
         )
+    # For an array without elements, NumPy checks the product of the other dimensions.
+    if not total and math.prod(filter(None, sizes)) > _MAX_SIZE:
+        raise InvalidArgumentError(f"the shape of input {name!r} is {list(sizes)}: too large")
     return sizes
+
+
+def check_rank(name: str, rank: int) -> None:
+    """Check the number of dimensions of a tensor.
+
+    Raises:
+        InvalidArgumentError: there are more than an array can have.
+    """
+    if rank > _MAX_RANK:
+        raise InvalidArgumentError(
+            f"input {name!r} has {rank} dimensions; an array has at most {_MAX_RANK}"
+        )

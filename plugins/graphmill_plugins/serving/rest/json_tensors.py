@@ -16,6 +16,7 @@ import numpy as np
 
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError, UnimplementedError
+from graphmill_plugins.serving.requests.open_inference import check_rank
 from graphmill_plugins.serving.rest.json_decimals import decimals
 
 if TYPE_CHECKING:
@@ -280,7 +281,7 @@ def flatten(name: str, value: Any) -> tuple[list[Any], tuple[int, ...]]:
     """Return the elements of nested lists in row-major order, and their shape.
 
     Raises:
-        InvalidArgumentError: the lists are not rectangular.
+        InvalidArgumentError: the lists are not rectangular, or nested deeper than an array.
     """
     if type(value) is not list:
         return [value], ()
@@ -306,6 +307,7 @@ def flatten(name: str, value: Any) -> tuple[list[Any], tuple[int, ...]]:
             f"input {name!r}: Encountered list at unexpected level: {len(shape)} expected < "
             f"{len(shape)}"
         )
+    check_rank(name, len(shape))
     return level, tuple(shape)
 
 
