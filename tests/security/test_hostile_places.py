@@ -193,8 +193,8 @@ PLACES: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     ),
     "a parallel filter": (
         (
-            f"{_ELEMENT}{_NUMBER}e = ParallelFilterDataset(d, [], q, predicate=keep, Targuments=[], "
-            f"{_S}); {_ONE}"
+            f"{_ELEMENT}{_NUMBER}e = ParallelFilterDataset(d, [], q, predicate=keep, "
+            f"Targuments=[], {_S}); {_ONE}"
         ),
         (_KEEP,),
     ),
@@ -216,24 +216,24 @@ PLACES: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     ),
     "an old parallel interleaving": (
         (
-            f"{_ELEMENT}{_NUMBER}e = LegacyParallelInterleaveDatasetV2(d, [], q, q, q, q, f=as_set, "
-            f"Targuments=[], {_S}); {_ONE}"
+            f"{_ELEMENT}{_NUMBER}e = LegacyParallelInterleaveDatasetV2(d, [], q, q, q, q, "
+            f"f=as_set, Targuments=[], {_S}); {_ONE}"
         ),
         (_SET,),
     ),
     "the start of a generator": (
         (
             f"{_NUMBER}g = GeneratorDataset([f], [], [], init_func=act, next_func=pass_on, "
-            f"finalize_func=zero, Tinit_func_args=[string], Tnext_func_args=[], Tfinalize_func_args=[], {_S}); "
-            f"e = TakeDataset(g, q, {_S}); {_ONE}"
+            f"finalize_func=zero, Tinit_func_args=[string], Tnext_func_args=[], "
+            f"Tfinalize_func_args=[], {_S}); e = TakeDataset(g, q, {_S}); {_ONE}"
         ),
         (_PASS, _ZERO),
     ),
     "the elements of a generator": (
         (
             f"{_NUMBER}g = GeneratorDataset([f], [], [], init_func=pass_on, next_func=act, "
-            f"finalize_func=zero, Tinit_func_args=[string], Tnext_func_args=[], Tfinalize_func_args=[], {_S}); "
-            f"e = TakeDataset(g, q, {_S}); {_ONE}"
+            f"finalize_func=zero, Tinit_func_args=[string], Tnext_func_args=[], "
+            f"Tfinalize_func_args=[], {_S}); e = TakeDataset(g, q, {_S}); {_ONE}"
         ),
         (_PASS, _ZERO),
     ),
