@@ -205,3 +205,29 @@ def test_device_of_many_digits_is_malformed(part: str) -> None:
         pytest.raises(errors.InvalidArgumentError, match="Malformed device specification"),
     ):
         session.run("x:0")
+
+
+MESSAGES: Final = {
+    "InvertPermutation": ("y = InvertPermutation(f)", np.zeros(200_000, np.int32)),
+    "a long key": ("y = DecodeBase64(f)", np.array(b"*" * 1_000_000, object)),
+    "StringToNumber": ("y = StringToNumber(f)", np.array(b"x" * 1_000_000, object)),
+    "a long name of a file": ("y = ReadFile(f)", np.array(b"/" + b"x" * 1_000_000, object)),
+}
+
+
+@pytest.mark.parametrize("name", MESSAGES)
+def test_message_of_a_failed_node_is_bounded(name: str) -> None:
+    nodes, value = MESSAGES[name]
+    maker = GraphMaker(graphmill.default_host().ops)
+    kind = "int32: 0" if value.dtype == np.int32 else "string: ''"
+    maker.placeholder("f", parse_input(kind, {}, "f"))
+    maker.graph_def.node[0].attr["shape"].shape.Clear()
+    maker.graph_def.node[0].attr["shape"].shape.unknown_rank = True
+    maker.node(parse_node(nodes))
+    with (
+        graphmill.Session(graph=maker.graph_def, trust=False) as session,
+        pytest.raises(errors.OpError) as caught,
+    ):
+        session.run("y:0", {"f:0": value})
+    assert caught.value.node == "y"
+    assert len(str(caught.value)) < 20_000

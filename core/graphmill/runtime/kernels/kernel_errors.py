@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 _FED: Final = re.compile(r"^_arg_(.+)_\d+_\d+$")
 """The name of the node that represents a fed tensor, formatted with node, output and index."""
+MAX_MESSAGE: Final = 16_384
+"""Characters of the message of a failed node; the middle of a longer one is omitted."""
 _MAX_INPUTS: Final = 8
 """How many inputs of a failed node are described."""
 _COPIES: Final = ("to_device", "to_host")
@@ -146,10 +148,19 @@ def failure_at(
         inputs: the node's inputs, whose types and shapes become a note; None if they are unknown.
     """
     status = with_reason(as_status(error, kernel), reason)
+    if len(status.message) > MAX_MESSAGE:
+        status.message = _shortened(status.message)
     is_own = status.node is None and not isinstance(status, (CancelledError, DeadlineExceededError))
     if inputs and is_own:
         status.add_note(_inputs_note(node, inputs))
     return at_node(status, node, kernel, device, iteration)
+
+
+def _shortened(message: str) -> str:
+    """Return the start and the end of a message, which may contain a value of millions of items."""
+    half = MAX_MESSAGE // 2
+    omitted = len(message) - 2 * half
+    return f"{message[:half]} … ({omitted} characters omitted) … {message[-half:]}"
 
 
 def _inputs_note(node: Node, inputs: Sequence[Value]) -> str:

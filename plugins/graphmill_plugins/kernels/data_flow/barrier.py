@@ -13,7 +13,7 @@ import numpy as np
 
 from graphmill.errors import CancelledError, InvalidArgumentError, OutOfRangeError
 from graphmill.spi import kernel
-from graphmill.spi.kernels import has_dtype, shape_of_value
+from graphmill.spi.kernels import cancellable, has_dtype, shape_of_value
 from graphmill_plugins.kernels._partial_shape import is_fully_defined
 from graphmill_plugins.kernels._strings import string_array
 from graphmill_plugins.kernels._support import scalar_int, shape_text
@@ -65,12 +65,12 @@ class Barrier(Store):
         """Add a component to the elements of some keys; under the lock.
 
         Raises:
-            CancelledError: the barrier is closed, and a key is new.
+            CancelledError: the barrier is closed, and a key is new; or the step was cancelled.
             InvalidArgumentError: an element has the component already.
         """
         self.check_open()
         components: dict[bytes, set[int]] = {}  # components per key, after the keys so far
-        for key in keys:
+        for key in cancellable(keys):  # nothing is changed yet
             parts = components.get(
                 key, set(self.incomplete[key][1]) if key in self.incomplete else set()
             )

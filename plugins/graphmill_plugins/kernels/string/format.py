@@ -5,12 +5,13 @@ Semantics: tensorflow/core/kernels/as_string_op.cc, string_format_op.cc.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from graphmill import dtypes, errors
 from graphmill.spi import kernel
+from graphmill.spi.kernels import cancellable
 from graphmill_plugins.kernels._strings import encode, map_strings, string_array, string_scalar
 from graphmill_plugins.kernels._support import check_size, refuse_objects
 from graphmill_plugins.kernels._tensor_text import format_tensor
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from graphmill.spi import Value
+
+_PIECE: Final = 1 << 14
+"""Elements that are formatted between two checks of the step's cancellation: 10 to 30 ms."""
 
 
 @kernel("AsString", make=True, host=True)
@@ -61,12 +65,21 @@ def as_string(
 
     def run(value: Value) -> Value:
         check_size((value.size, max(width, precision, 1)), "the text")
-        items = value.ravel().tolist()
-        if len(items) > 1 and batch_pattern and bool(np.isfinite(value).all()):
+        flat = value.ravel()
+        starts = range(0, flat.size, _PIECE)
+        pieces = starts if flat.size <= _PIECE else cancellable(starts, 1)
+        texts: list[bytes] = []
+        for start in pieces:
+            texts += format_all(flat[start : start + _PIECE])
+        return string_array(texts, value.shape)
+
+    def format_all(values: Value) -> list[bytes]:
+        items = values.tolist()
+        if len(items) > 1 and batch_pattern and bool(np.isfinite(values).all()):
             text = "\n".join([batch_pattern] * len(items)) % tuple(items)
         else:
             text = "\n".join(map(format_item, items))
-        return string_array(text.encode().split(b"\n") if items else [], value.shape)
+        return text.encode().split(b"\n")
 
     return run
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 from graphmill import errors
+from graphmill.runtime.steps.step_runner import running
 from graphmill_plugins.kernels._strings import string_array
 from graphmill_plugins.kernels._tensor_text import format_tensor, summarize
 from graphmill_plugins.kernels.string._sip_hash import sip_hashes
@@ -131,3 +133,14 @@ def test_base64_round_trips(call: Callable[..., Any]) -> None:
         assert call("DecodeBase64", encoded).tolist() == value.tolist()
     with pytest.raises(errors.InvalidArgumentError, match="base64"):
         call("DecodeBase64", strings("a+b/"))
+
+
+def test_formatting_many_numbers_ends_when_the_step_is_cancelled(call: Callable[..., Any]) -> None:
+    values = np.arange(40_000, dtype=np.float32)
+    assert call("AsString", values)[[0, 16_384, 39_999]].tolist() == [
+        b"0.000000",
+        b"16384.000000",
+        b"39999.000000",
+    ]
+    with running(SimpleNamespace(is_cancelled=True)), pytest.raises(errors.CancelledError):
+        call("AsString", values)
