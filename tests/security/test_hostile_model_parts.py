@@ -273,10 +273,10 @@ def _function(graph: Any) -> None:
     graph.concrete_functions["act"].bound_inputs.extend([0, -1, 99])
 
 
-def _many(graph: Any) -> None:
-    root = graph.nodes.add()
+def _children(graph: Any) -> None:
+    first = graph.nodes.add()
     for number in range(50_000):
-        root.children.add(node_id=0, local_name=f"n{number}")
+        first.children.add(node_id=0, local_name=f"n{number}")
 
 
 def _deep(graph: Any) -> None:
@@ -296,7 +296,7 @@ OBJECTS: Final = {
     "children that do not exist": _far,
     "an asset that does not exist": _asset,
     "a function that does not exist": _function,
-    "many children": _many,
+    "50,000 children": _children,
     "a long chain": _deep,
     "a resource elsewhere": _resource,
 }
