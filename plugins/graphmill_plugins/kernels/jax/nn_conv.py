@@ -17,13 +17,14 @@ import numpy as np
 
 from graphmill_plugins._lazy_jax import jnp, lax
 from graphmill_plugins.kernels._support import widen
+from graphmill_plugins.kernels.jax._trace_once import trace_once
 from graphmill_plugins.kernels.jax.nn_conv_groups import convolve_parts, groups_of_part
 from graphmill_plugins.kernels.jax.nn_winograd import is_worth_it, winograd
 from graphmill_plugins.kernels.nn.conv.ops import conv_kernels
 from graphmill_plugins.kernels.nn.window import Axis, make_axis
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from graphmill.spi import Value
     from graphmill_plugins.kernels.nn.conv.plan import ConvPlan
@@ -202,18 +203,37 @@ def run_convolution(x: Value, kernel: Value, plan: ConvPlan) -> Value:
 
 
 def shifted_depthwise(x: Value, kernel: Value, *, rows: Axis, cols: Axis) -> Value:
-    """Convolve as a sum of shifted images times weights, which XLA fuses into one loop."""
+    """Convolve as a sum of shifted images times weights, which XLA fuses into one loop.
+
+    Images get two axes for the tap, and the weights are broadcast together. So a tap is four
+    operations; it would be seven if the weights of each one were broadcast.
+    """
     multiplier = kernel.shape[3]
-    weights = kernel.reshape(*kernel.shape[:2], -1)
     pads = ((0, 0), (rows.before, rows.after), (cols.before, cols.after), (0, 0))
     x = jnp.pad(x, pads)
     if multiplier != 1:
         x = jnp.repeat(x, multiplier, axis=3)
+    taps, batch, channels = kernel.shape[:2], x.shape[0], x.shape[3]
+    weights = kernel.reshape(*taps, channels)
+    weights = lax.broadcast_in_dim(weights, (*taps, batch, rows.out, cols.out, channels), (0, 1, 5))
+    images = lax.expand_dims(x, (0, 1))
     out = None
-    for line, column in np.ndindex(rows.kernel, cols.kernel):
-        part = x[:, rows.taps(line), cols.taps(column)] * weights[line, column]
+    for line, column in np.ndindex(*taps):
+        part = _taken(images, {3: rows.taps(line), 4: cols.taps(column)})
+        part *= _taken(weights, {0: slice(line, line + 1), 1: slice(column, column + 1)})
         out = part if out is None else out + part
-    return out
+    return lax.squeeze(out, (0, 1))
+
+
+def _taken(x: Value, slices: Mapping[int, slice]) -> Value:
+    """Return slices along some axes, as one operation."""
+    ranges = [slices.get(axis, slice(0, size)) for axis, size in enumerate(x.shape)]
+    return lax.slice(
+        x,
+        [one.start for one in ranges],
+        [one.stop for one in ranges],
+        [one.step or 1 for one in ranges],
+    )
 
 
 def grouped_depthwise(x: Value, kernel: Value, *, rows: Axis, cols: Axis) -> Value:
@@ -223,6 +243,7 @@ def grouped_depthwise(x: Value, kernel: Value, *, rows: Axis, cols: Axis) -> Val
     return convolve(x, grouped, (rows, cols), channels)
 
 
+@trace_once("rows", "cols")
 def depthwise(x: Value, kernel: Value, rows: Axis, cols: Axis) -> Value:
     """Convolve every channel of `x` (N, H, W, C) with its own `kernel` (KH, KW, C, M)."""
     return lax.platform_dependent(

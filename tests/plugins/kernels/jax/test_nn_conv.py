@@ -57,6 +57,30 @@ def test_groups_of_one_channel_are_depthwise():
     np.testing.assert_allclose(run(x, kernel), expected, rtol=1e-4, atol=1e-4)
 
 
+def test_a_tap_of_a_depthwise_convolution_is_four_operations():
+    def operations(taps):
+        axis = make_axis(9, taps, 2, 1, "SAME")
+        x, kernel = np.ones((1, 9, 9, 4), np.float32), np.ones((taps, taps, 4, 1), np.float32)
+        traced = jax.make_jaxpr(
+            lambda *args: nn_conv.shifted_depthwise(*args, rows=axis, cols=axis)
+        )
+        return len(traced(x, kernel).eqns)
+
+    assert operations(5) - operations(3) == 4 * (25 - 9)
+
+
+def test_equal_depthwise_convolutions_are_one_function_of_a_program():
+    axis = make_axis(9, 3, 1, 1, "SAME")
+    x, kernel = np.ones((1, 9, 9, 4), np.float32), np.ones((3, 3, 4, 1), np.float32)
+
+    def network(x, kernel):
+        return nn_conv.depthwise(nn_conv.depthwise(x, kernel, axis, axis), kernel, axis, axis)
+
+    text = jax.jit(network).lower(x, kernel).as_text()
+    assert text.count("func.func private @depthwise") == 1
+    assert text.count("call @depthwise") == 2
+
+
 def grouped(channels, groups, outputs=None):
     """Return a compiled convolution in groups, its arguments and its axes."""
     axes = (make_axis(6, 3, 1, 1, "SAME"),) * 2
