@@ -15,15 +15,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from graphmill_plugins._constants import is_prepared_once
 from graphmill_plugins._lazy_jax import jnp, lax
+from graphmill_plugins.kernels.jax._trace_once import trace_once
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from graphmill.spi import Value
     from graphmill_plugins.kernels.nn.window import Axis
@@ -31,32 +32,58 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Tiles:
-    """The transform matrices of one tile size, for inputs, weights and outputs.
+    """One tile size: the transforms of inputs, weights and outputs along an axis.
 
     Attributes:
         step: outputs of a tile along an axis; the tile reads two more inputs than that.
+        inputs, outputs: return the transformed values of a tile's inputs or products.
+        weights: the matrix that transforms weights.
     """
 
     step: int
-    inputs: tuple[tuple[int, ...], ...]
+    inputs: Callable[..., list[Value]]
     weights: tuple[tuple[float, ...], ...]
-    outputs: tuple[tuple[int, ...], ...]
+    outputs: Callable[..., list[Value]]
 
     @property
     def points(self) -> int:
         return self.step + 2
 
 
+def _large_inputs(x0: Value, x1: Value, x2: Value, x3: Value, x4: Value, x5: Value) -> list[Value]:
+    """Return the values of the tile's polynomial at the points 0, 1, -1, 2, -2, and its last one.
+
+    Two points that differ in sign share their even and odd terms.
+    """
+    two, four, five = (lax.full_like(x0, number) for number in (2, 4, 5))
+    even, odd = x4 - four * x2, x3 - four * x1
+    even_of_2, odd_of_2 = x4 - x2, two * (x3 - x1)
+    return [
+        four * x0 - five * x2 + x4,
+        even + odd,
+        even - odd,
+        even_of_2 + odd_of_2,
+        even_of_2 - odd_of_2,
+        four * x1 - five * x3 + x5,
+    ]
+
+
+def _large_outputs(m0: Value, m1: Value, m2: Value, m3: Value, m4: Value, m5: Value) -> list[Value]:
+    """Return the sums of products at the points 0, 1, -1, 2, -2 and at infinity."""
+    two, four, eight = (lax.full_like(m0, number) for number in (2, 4, 8))
+    even, odd = m1 + m2, m1 - m2
+    even_of_2, odd_of_2 = m3 + m4, m3 - m4
+    return [
+        m0 + even + even_of_2,
+        odd + two * odd_of_2,
+        even + four * even_of_2,
+        odd + eight * odd_of_2 + m5,
+    ]
+
+
 _LARGE: Final = _Tiles(
     step=4,
-    inputs=(
-        (4, 0, -5, 0, 1, 0),
-        (0, -4, -4, 1, 1, 0),
-        (0, 4, -4, -1, 1, 0),
-        (0, -2, -1, 2, 1, 0),
-        (0, 2, -1, -2, 1, 0),
-        (0, 4, 0, -5, 0, 1),
-    ),
+    inputs=_large_inputs,
     weights=(
         (1 / 4, 0, 0),
         (-1 / 6, -1 / 6, -1 / 6),
@@ -65,18 +92,13 @@ _LARGE: Final = _Tiles(
         (1 / 24, -1 / 12, 1 / 6),
         (0, 0, 1),
     ),
-    outputs=(
-        (1, 1, 1, 1, 1, 0),
-        (0, 1, -1, 2, -2, 0),
-        (0, 1, 1, 4, 4, 0),
-        (0, 1, -1, 8, -8, 1),
-    ),
+    outputs=_large_outputs,
 )
 _SMALL: Final = _Tiles(
     step=2,
-    inputs=((1, 0, -1, 0), (0, 1, 1, 0), (0, -1, 1, 0), (0, 1, 0, -1)),
+    inputs=lambda x0, x1, x2, x3: [x0 - x2, x1 + x2, x2 - x1, x1 - x3],
     weights=((1, 0, 0), (0.5, 0.5, 0.5), (0.5, -0.5, 0.5), (0, 0, 1)),
-    outputs=((1, 1, 1, 0), (0, 1, -1, -1)),
+    outputs=lambda m0, m1, m2, m3: [m0 + m1 + m2, m1 - m2 - m3],
 )
 _MIN_CHANNELS: Final = 32
 _MIN_SIZE: Final = 12
@@ -106,28 +128,37 @@ def winograd(x: Value, kernel: Value, axes: Sequence[Axis]) -> Value:
     """Convolve channels-last `x` (N, H, W, C) with `kernel` (3, 3, C, O) and stride one."""
     count = x.shape[0] * math.prod(-(-axis.out // _LARGE.step) for axis in axes)
     tiles = _LARGE if count >= _MIN_LARGE_TILES else _SMALL
-    return _convolve(tiles, x, _transform(tiles, kernel), axes)
+    return _convolve(x, _transform(tiles, kernel), tiles, *axes)
 
 
-def _convolve(tiles: _Tiles, x: Value, weights: Value, axes: Sequence[Axis]) -> Value:
+@trace_once("tiles", "rows", "cols")
+def _convolve(x: Value, weights: Value, tiles: _Tiles, rows: Axis, cols: Axis) -> Value:
+    """Convolve with transformed weights.
+
+    Values of a tile keep an axis of length one, along which the transformed ones are concatenated.
+    """
     batch, channels, width = x.shape[0], x.shape[-1], weights.shape[-1]
     step, points = tiles.step, tiles.points
-    high, wide = (-(-axis.out // step) for axis in axes)
+    high, wide = (-(-axis.out // step) for axis in (rows, cols))
     pads = [
         (axis.before, count * step + 2 - axis.before - axis.size, 0)
-        for axis, count in zip(axes, (high, wide), strict=True)
+        for axis, count in ((rows, high), (cols, wide))
     ]
     x = lax.pad(x, np.zeros((), x.dtype), [(0, 0, 0), *pads, (0, 0, 0)])
     # The barriers stop XLA from recomputing the inner sums for every outer sum.
-    rows = _stacked(tiles.inputs, _shifts(tiles, x, 1, high), 0)
-    grid = _stacked(tiles.inputs, _shifts(tiles, rows, 3, wide), 1)
+    lines = tiles.inputs(*_shifts(tiles, lax.expand_dims(x, (0, 1)), 3, high))
+    lines = lax.optimization_barrier(lax.concatenate(lines, 0))
+    grid = tiles.inputs(*_shifts(tiles, lines, 4, wide))
+    grid = lax.optimization_barrier(lax.concatenate(grid, 1))
     inputs = grid.reshape(points * points, batch * high * wide, channels)
     products = lax.dot_general(inputs, weights, (((2,), (1,)), ((0,), (0,))))
-    sums = lax.optimization_barrier(products).reshape(points, points, batch, high, wide, width)
-    lines = _stacked(tiles.outputs, [sums[k] for k in range(points)], 3)
-    out = jnp.stack(_sums(tiles.outputs, [lines[k] for k in range(points)]), 4)
+    sums = lax.optimization_barrier(products)
+    sums = sums.reshape(points, points, batch, high, 1, wide, 1, width)
+    lines = tiles.outputs(*_elements(sums, 0))
+    lines = lax.optimization_barrier(lax.concatenate(lines, 4))
+    out = lax.concatenate(tiles.outputs(*_elements(lines, 1)), 6)
     out = out.reshape(batch, high * step, wide * step, width)
-    return out[:, : axes[0].out, : axes[1].out]
+    return out[:, : rows.out, : cols.out]
 
 
 def _transform(tiles: _Tiles, kernel: Value) -> Value:
@@ -144,22 +175,6 @@ def _shifts(tiles: _Tiles, x: Value, axis: int, count: int) -> list[Value]:
     return [lax.slice_in_dim(x, k, k + stop, tiles.step, axis) for k in range(tiles.points)]
 
 
-def _stacked(table: Sequence[Sequence[int]], values: Sequence[Value], axis: int) -> Value:
-    return lax.optimization_barrier(jnp.stack(_sums(table, values), axis))
-
-
-def _sums(table: Sequence[Sequence[int]], values: Sequence[Value]) -> list[Value]:
-    """Return the weighted sum of `values` for each row of factors."""
-    return [_sum(factors, values) for factors in table]
-
-
-def _sum(factors: Sequence[int], values: Sequence[Value]) -> Any:
-    total = None
-    for factor, value in zip(factors, values, strict=True):
-        if factor:
-            part = value if abs(factor) == 1 else value * np.asarray(abs(factor), value.dtype)
-            if total is None:
-                total = part if factor > 0 else -part
-            else:
-                total = total + part if factor > 0 else total - part
-    return total
+def _elements(x: Value, axis: int) -> list[Value]:
+    """Return the elements along an axis, which they keep."""
+    return [lax.slice_in_dim(x, k, k + 1, axis=axis) for k in range(x.shape[axis])]

@@ -48,6 +48,18 @@ def test_tiles_match_windows(batch, size, padding):
     assert error(compiled(winograd, x, kernel, axes), expected) < 1e-5
 
 
+def test_equal_convolutions_are_one_function_of_a_program():
+    x, kernel = normal(1, 13, 13, 4), normal(3, 3, 4, 4)
+    axes = (make_axis(13, 3, 1, 1, "SAME"),) * 2
+
+    def network(x, kernel):
+        return winograd(winograd(x, kernel, axes), 2 * kernel, axes)
+
+    text = jax.jit(network).lower(x, kernel).as_text()
+    assert text.count("func.func private @_convolve") == 1
+    assert text.count("call @_convolve") == 2
+
+
 def test_explicit_padding_is_kept():
     x, kernel = normal(1, 16, 16, 3), normal(3, 3, 3, 2)
     axes = (make_axis(16, 3, 1, 1, "EXPLICIT", 2, 0), make_axis(16, 3, 1, 1, "EXPLICIT", 0, 3))
