@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill.spi import kernel
+from graphmill.spi.kernels import cancellable
 from graphmill_plugins._optional import import_optional
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def _series(a: Value, x: Value) -> Value:
     term, total = np.ones_like(a), np.ones_like(a)
     d_term, d_total = np.zeros_like(a), np.zeros_like(a)
     r = a.copy()
-    for _ in range(_TERMS):
+    for _ in cancellable(range(_TERMS), 1):
         r += 1
         factor = x / r
         d_term = factor * d_term - factor / r * term
@@ -65,7 +66,7 @@ def _continued_fraction(a: Value, x: Value) -> Value:
     dp2, dq2, dp1, dq1 = np.zeros_like(a), np.zeros_like(a), np.zeros_like(a), -x
     value = p1 / q1
     slope = (dp1 - value * dq1) / q1
-    for _ in range(_TERMS):
+    for _ in cancellable(range(_TERMS), 1):
         count, y, z = count + 1, y + 1, z + 2
         yc = y * count
         p, q = p1 * z - p2 * yc, q1 * z - q2 * yc

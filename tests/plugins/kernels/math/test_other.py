@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import ml_dtypes
 import numpy as np
 import pytest
 
 from graphmill import errors
+from graphmill.runtime.steps.step_runner import running
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 
@@ -104,3 +107,12 @@ def test_unequal_shapes_may_be_unequal(call):
 def test_cumulative_ops_accept_an_empty_axis(call, op, exclusive, reverse):
     x = np.zeros((2, 0), np.float32)
     assert call(op, x, np.int32(1), exclusive=exclusive, reverse=reverse).shape == (2, 0)
+
+
+@pytest.mark.parametrize("x", [0.5, 50.0])
+def test_derivative_of_the_incomplete_gamma_function_ends_with_its_step(call, x):
+    pytest.importorskip("scipy.special")
+    a, x_array = np.ones(2, np.float32), np.full(2, x, np.float32)
+    assert np.isfinite(call("IgammaGradA", a, x_array)).all()
+    with running(SimpleNamespace(is_cancelled=True)), pytest.raises(errors.CancelledError):
+        call("IgammaGradA", a, x_array)
