@@ -9,10 +9,12 @@ from graphmill.errors import UnimplementedError
 from graphmill.graph.node_roles import is_constant_enter
 from graphmill.graph.tensor import Tensor
 from graphmill.ops import array, state
+from graphmill.ops.definition.op_traits import Source
 
 if TYPE_CHECKING:
     from graphmill.backprop.backward_pass import BackwardPass
     from graphmill.backprop.control_flow_analysis import Branch
+    from graphmill.dtypes import DType
     from graphmill.graph.builder import Graph
     from graphmill.graph.node import Node
 
@@ -112,8 +114,11 @@ class ShapesOfForward:
         return self._in_loops[tensor]
 
     def zeros(self, tensor: Tensor, dtype: Any = None) -> Tensor:
-        """Return zeros of a tensor's shape; `dtype` defaults to its type."""
-        element_type = tensor.dtype.base_dtype if dtype is None else dtype
+        """Return zeros of a tensor's shape; `dtype` defaults to its type.
+
+        For the handle of a variable, they have the shape and type of the variable.
+        """
+        element_type = _element_type(tensor) if dtype is None else dtype
         if element_type.name == "variant":
             return array.zeros_like(tensor)
         if not is_trainable(element_type) or element_type.name == "resource":
@@ -128,6 +133,15 @@ def without_enter(tensor: Tensor) -> Tensor:
     while is_constant_enter(tensor.op):
         tensor = Tensor(*tensor.op.sources[0])
     return tensor
+
+
+def _element_type(tensor: Tensor) -> DType:
+    """Return the type of a tensor, or that of the variable whose handle it is."""
+    node = without_enter(tensor).op
+    if node.op_def.traits.source is Source.VARIABLE:
+        dtype: DType = node.attrs["dtype"]
+        return dtype
+    return tensor.dtype.base_dtype
 
 
 def _shape(tensor: Tensor) -> Tensor:

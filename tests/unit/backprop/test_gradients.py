@@ -41,6 +41,19 @@ def test_unconnected_gradient_is_none_or_zeros(graph: graphmill.Graph) -> None:
     assert values(graph, dz, {x: [1, 2], z: [1, 2, 3]}).tolist() == [0, 0, 0]
 
 
+@pytest.mark.parametrize("use_resource", [True, False])
+def test_unconnected_variable_has_zeros_of_its_shape(
+    graph: graphmill.Graph, use_resource: bool
+) -> None:
+    x = graph.placeholder("float32", ())
+    v = graphmill.Variable([[1.0, 2.0]], dtype="float64", use_resource=use_resource)
+    (dv,) = graphmill.gradients(x * 2.0, [v.handle], unconnected_gradients="zero")
+    with graphmill.Session(graph=graph) as session:
+        session.run(v.initializer)
+        zeros = session.run(dv)
+    assert (zeros.tolist(), zeros.dtype) == ([[0, 0]], np.float64)
+
+
 def test_grad_ys_weigh_the_ys(graph: graphmill.Graph) -> None:
     x = graph.placeholder("float32", (2,))
     (dx,) = graphmill.gradients(x * x, [x], [[1.0, 10.0]])
