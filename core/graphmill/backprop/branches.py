@@ -8,10 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphmill.backprop.indexed_slices import dense
-from graphmill.errors import UnimplementedError
 from graphmill.graph.node_roles import is_merge
 from graphmill.graph.tensor import Tensor
-from graphmill.ops import control_flow
+from graphmill.ops import control_flow, math
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,15 +36,22 @@ def _merge_gradient(op: ForwardOp, grads: Sequence[Gradient | None]) -> list[Ten
         return [None] * len(op.inputs)
     branches = [op.branches(tensor)[-1:] for tensor in op.inputs]
     if len(branches) != 2 or not all(branches) or branches[0][0][0] != branches[1][0][0]:
-        raise UnimplementedError(
-            f"{op.type} with {len(op.inputs)} inputs has no gradient: its inputs are not the two "
-            "branches of one conditional",
-            node=op.name,
-            op_type=op.type,
-        )
+        return _gradient_of_any_merge(op, dense(grad))
     predicate = Tensor(*branches[0][0][0])
     parts = control_flow.switch(dense(grad), predicate)
     return [parts[branch[0][1]] for branch in branches]
+
+
+def _gradient_of_any_merge(op: ForwardOp, grad: Tensor) -> list[Tensor | None]:
+    """Return the gradients of inputs that are not the two branches of one conditional.
+
+    Which of them was alive is known only when the graph runs: it is the second output.
+    """
+    taken = op.outputs[1]
+    return [
+        control_flow.switch(grad, math.equal(taken, index)).output_true
+        for index in range(len(op.inputs))
+    ]
 
 
 def _switch_gradient(op: ForwardOp, grads: Sequence[Gradient | None]) -> Tensor:

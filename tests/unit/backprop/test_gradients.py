@@ -54,6 +54,23 @@ def test_unconnected_variable_has_zeros_of_its_shape(
     assert (zeros.tolist(), zeros.dtype) == ([[0, 0]], np.float64)
 
 
+@pytest.mark.parametrize(("number", "slopes"), [(0, [3, 0, 0]), (1, [0, 2, 0]), (2, [0, 0, 6])])
+def test_gradient_of_a_merge_goes_to_the_input_that_was_alive(
+    graph: graphmill.Graph, number: int, slopes: list[int]
+) -> None:
+    xs = [graph.placeholder("float32", ()) for _ in range(3)]
+    chosen = graph.placeholder("int32", ())
+    flow = ops.control_flow
+    branches = [
+        flow.switch(x * x, ops.math.equal(chosen, index)).output_true for index, x in enumerate(xs)
+    ]
+    merged = flow.merge(branches).output
+    found = graphmill.gradients(merged, xs)
+    with graphmill.Session(graph=graph) as session:
+        feeds = {chosen: number, xs[0]: 1.5, xs[1]: 1.0, xs[2]: 3.0}
+        assert session.run(found, feeds) == slopes
+
+
 def test_grad_ys_weigh_the_ys(graph: graphmill.Graph) -> None:
     x = graph.placeholder("float32", (2,))
     (dx,) = graphmill.gradients(x * x, [x], [[1.0, 10.0]])
