@@ -64,6 +64,11 @@ def _betainc(a: Value, b: Value, x: Value) -> Value:
     return jnp.where(is_usual, jnp.where(is_end, x, jsp.betainc(a, b, x)), jnp.nan)
 
 
+def _erfinv(x: Value) -> Value:
+    """Compute the inverse error function; 0 for both zeros, as in TensorFlow."""
+    return jnp.where(x == 0, jnp.zeros_like(x), lax.erf_inv(x))
+
+
 def _is_pole(x: Value) -> Value:
     """Return a mask of the gamma function's poles: zero and the negative integers."""
     return (x <= 0) & (x == jnp.floor(x))
@@ -109,7 +114,7 @@ SPECIAL = functions_in_float32(
     {
         "Erf": lambda: lax.erf,
         "Erfc": lambda: lax.erfc,
-        "Erfinv": lambda: lax.erf_inv,
+        "Erfinv": lambda: _erfinv,
         "Ndtri": lambda: jsp.ndtri,
         "Lgamma": lambda: lax.lgamma,
         "Digamma": lambda: _digamma,

@@ -7,6 +7,7 @@ values are unknown, so it is not detected and its result is undefined.
 from __future__ import annotations
 
 import operator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
 from graphmill_plugins.kernels._support import in_float32, is_narrow, is_numpy
 from graphmill_plugins.kernels._tables import namespace_functions
+from graphmill_plugins.kernels.math.elementwise import complex_log1p
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -132,7 +134,7 @@ def xlogy(xp: ArrayNamespace, T: np.dtype[Any]) -> Binary:
 @kernel("Xlog1py", make=True)
 def xlog1py(xp: ArrayNamespace, T: np.dtype[Any]) -> Binary:
     """Compute x log(1 + y), and zero where x is zero; narrow floats are rounded after each step."""
-    log1p = in_float32(T, xp.log1p)
+    log1p = partial(complex_log1p, xp) if T.kind == "c" else in_float32(T, xp.log1p)
     return lambda x, y: xp.where(x == 0, T.type(0), x * log1p(y))
 
 

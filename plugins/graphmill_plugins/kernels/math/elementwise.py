@@ -83,7 +83,7 @@ _TRANSCENDENTAL = {
 FLOAT_FUNCTIONS = namespace_functions(
     __name__,
     {
-        **_TRANSCENDENTAL,
+        **{op: name for op, name in _TRANSCENDENTAL.items() if op != "Log1p"},
         "Sqrt": "sqrt",
         "Floor": "floor",
         "Ceil": "ceil",
@@ -94,6 +94,20 @@ FLOAT_FUNCTIONS = namespace_functions(
     },
     types=dtypes.FLOATING + dtypes.COMPLEX,
 )
+LOG1P = namespace_functions(__name__, {"Log1p": "log1p"}, types=dtypes.FLOATING)
+
+
+@kernel("Log1p", types={"T": dtypes.COMPLEX})
+def complex_log1p(xp: ArrayNamespace, x: Value) -> Value:
+    """Compute log(1 + x) of complex numbers; NaN if `x` is not finite, except positive infinity.
+
+    So is TensorFlow's formula, x log(1 + x) / ((1 + x) - 1).
+    """
+    is_kept = (xp.real(x) == np.inf) & (xp.imag(x) == 0)
+    nothing = x.dtype.type(complex(np.nan, np.nan))
+    return xp.where(xp.isfinite(x), xp.log1p(x), xp.where(is_kept, x, nothing))
+
+
 # ml_dtypes loops over bfloat16 elements; NumPy takes a tenth of the time in float32.
 BFLOAT16_FUNCTIONS = functions_in_float32(
     __name__,

@@ -1,0 +1,29 @@
+"""Functions of complex numbers have C's values where a part is zero, infinite or NaN."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from graphmill_plugins.kernels.jax import math_complex
+
+jax = pytest.importorskip("jax")
+PARTS = [np.inf, -np.inf, np.nan, 0.0, -0.0, 1.0, -1.5]
+NUMBERS = np.array([complex(a, b) for a, b in itertools.product(PARTS, repeat=2)])
+
+
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+@pytest.mark.parametrize(
+    ("function", "exact"), [(math_complex.log, np.log), (math_complex.cos, np.cos)]
+)
+def test_values_are_those_of_c(function, exact, dtype):
+    x = NUMBERS.astype(dtype)
+    with jax.enable_x64(True):
+        found = np.asarray(jax.jit(function)(x))
+    with np.errstate(all="ignore"):
+        expected = exact(x)
+    assert found.dtype == dtype
+    np.testing.assert_allclose(found.real, expected.real, 1e-6)
+    np.testing.assert_allclose(found.imag, expected.imag, 1e-6)
