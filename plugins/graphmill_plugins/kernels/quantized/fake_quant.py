@@ -11,10 +11,13 @@ import numpy as np
 
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
+from graphmill_plugins._lazy_jax import lax
 from graphmill_plugins.kernels._select import passed
-from graphmill_plugins.kernels._support import shape_text, unfused
+from graphmill_plugins.kernels._support import is_numpy, shape_text, unfused
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from graphmill.spi import ArrayNamespace, Value
 
 _HALF = np.float32(0.5)
@@ -45,9 +48,29 @@ def _nudged(
 
 def _rounded(xp: ArrayNamespace, x: Value, low: Value, high: Value, scale: Value) -> Value:
     inverse = np.float32(1) / scale
-    steps = xp.maximum(xp.minimum(x, high), low) - low
-    zero = xp.floor(unfused(xp, -low * inverse) + _HALF)
-    return (xp.floor(unfused(xp, steps * inverse) - zero + _HALF)) * scale
+    steps = _distance(xp, x, low, high) * inverse
+    return _from_steps(xp, steps, low, scale)
+
+
+def _rounded_by_division(
+    xp: ArrayNamespace, x: Value, low: Value, high: Value, scale: Value
+) -> Value:
+    """Round as for one range that is given by inputs, which TensorFlow divides by."""
+    distance = _distance(xp, x, low, high)
+    if not is_numpy(xp):
+        # XLA multiplies by the reciprocal of a divisor that is broadcast.
+        divisor = lax.optimization_barrier(xp.broadcast_to(scale, distance.shape))
+        return _from_steps(xp, distance / divisor, low, scale)
+    return _from_steps(xp, distance / scale, low, scale)
+
+
+def _distance(xp: ArrayNamespace, x: Value, low: Value, high: Value) -> Value:
+    return xp.maximum(xp.minimum(x, high), low) - low
+
+
+def _from_steps(xp: ArrayNamespace, steps: Value, low: Value, scale: Value) -> Value:
+    zero = xp.floor(unfused(xp, -low * (np.float32(1) / scale)) + _HALF)
+    return xp.floor(unfused(xp, steps) - zero + _HALF) * scale
 
 
 def _check_args(low: float, high: float) -> tuple[np.float32, np.float32]:
@@ -112,13 +135,19 @@ def _check_channels(x: Value, low: Value, high: Value) -> None:
 
 
 def _quantized(
-    xp: ArrayNamespace, x: Value, low: Value, high: Value, num_bits: int, narrow_range: bool
+    xp: ArrayNamespace,
+    x: Value,
+    low: Value,
+    high: Value,
+    num_bits: int,
+    narrow_range: bool,
+    rounded: Callable[..., Value],
 ) -> Value:
-    """Round to steps of a range; a range of 0 to 0 gives zeros."""
+    """Round to steps of a range with `rounded`; a range of 0 to 0 gives zeros."""
     is_nothing = (low == 0) & (high == 0)
     one = np.float32(1)
     nudged = _nudged(xp, low, xp.where(is_nothing, one, high), num_bits, narrow_range)
-    return xp.where(is_nothing, np.float32(0), _rounded(xp, x, *nudged))
+    return xp.where(is_nothing, np.float32(0), rounded(xp, x, *nudged))
 
 
 def _gradients(
@@ -149,7 +178,7 @@ def fake_quant_vars(
 ) -> Value:
     """Round to the steps of a range given by inputs."""
     _check_scalars(low, high)
-    return _quantized(xp, x, low, high, num_bits, narrow_range)
+    return _quantized(xp, x, low, high, num_bits, narrow_range, _rounded_by_division)
 
 
 @kernel("FakeQuantWithMinMaxVarsGradient")
@@ -173,7 +202,7 @@ def fake_quant_channels(
 ) -> Value:
     """Round to steps of a range for each index of the last axis."""
     _check_channels(x, low, high)
-    return _quantized(xp, x, low, high, num_bits, narrow_range)
+    return _quantized(xp, x, low, high, num_bits, narrow_range, _rounded)
 
 
 @kernel("FakeQuantWithMinMaxVarsPerChannelGradient")

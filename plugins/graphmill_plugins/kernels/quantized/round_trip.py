@@ -13,7 +13,7 @@ from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
 from graphmill_plugins.kernels._select import passed
-from graphmill_plugins.kernels._support import scalar_int, shape_text, unfused
+from graphmill_plugins.kernels._support import is_numpy, scalar_int, shape_text, unfused
 
 if TYPE_CHECKING:
     from graphmill.spi import ArrayNamespace, Value
@@ -56,8 +56,13 @@ def _check_bits(bits: int, minimum: int, maximum: int) -> None:
 def _ends(
     xp: ArrayNamespace, low: Value, high: Value, signed: bool, bits: int, narrow: bool
 ) -> tuple[Value, Value, Value, Value]:
-    """Return the representable range when 0 maps to 0, the scale, and its inverse."""
+    """Return the representable range when 0 maps to 0, the scale, and its inverse.
+
+    Subnormal ends and inverses are zero, as in TensorFlow's threads: the inverse of a scale that
+    overflows is subnormal.
+    """
     kind = low.dtype.type
+    low, high = _flushed(xp, low), _flushed(xp, high)
     first = -(1 << (bits - 1)) + narrow if signed else 0
     last = (1 << (bits - 1)) - 1 if signed else (1 << bits) - 1
     farthest = np.finfo(low.dtype).max
@@ -65,10 +70,14 @@ def _ends(
     by_low = xp.where(lowest * low > 0, lowest / low, farthest)
     by_high = xp.where(highest * high > 0, highest / high, farthest)
     is_low = by_low < by_high
-    inverse = xp.where(is_low, low / (lowest if first else kind(1)), high / highest)
+    inverse = _flushed(xp, xp.where(is_low, low / (lowest if first else kind(1)), high / highest))
     new_low = xp.where(is_low, low, lowest * inverse)
     new_high = xp.where(is_low, highest * inverse, high)
     return new_low, new_high, xp.where(is_low, by_low, by_high), inverse
+
+
+def _flushed(xp: ArrayNamespace, value: Value) -> Value:
+    return xp.where(xp.abs(value) < np.finfo(value.dtype).tiny, value.dtype.type(0), value)
 
 
 def _round_trip(
@@ -105,6 +114,8 @@ def _round_trip(
         low = xp.where(low == low, low, x.dtype.type(-np.inf))
         x = xp.maximum(xp.minimum(x, high), low)  # the range may lie on one side of 0
     moved = unfused(xp, x * scale)
+    if not is_numpy(xp):  # where the scale overflows, a compiled product is finite
+        moved = xp.where((x < 0) & xp.isinf(scale), x.dtype.type(-np.inf), moved)
     half = x.dtype.type(0.5)
     whole = xp.floor(moved + half) if round_mode == "HALF_UP" else xp.round(moved)
     return whole * inverse
