@@ -67,7 +67,7 @@ _KERNELS = {
     "lanczos3": _lanczos(3.0),
     "lanczos5": _lanczos(5.0),
     "gaussian": SamplingKernel(1.5, _gaussian),
-    "box": SamplingKernel(0.5, _box),
+    "box": SamplingKernel(1.0, _box),
     "triangle": SamplingKernel(1.0, _triangle),
     "keyscubic": SamplingKernel(2.0, _keys),
     "mitchellcubic": SamplingKernel(2.0, _mitchell),
