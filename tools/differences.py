@@ -145,6 +145,11 @@ flowchart LR
   holds for the `scatter_*` methods.
 - **Gates of gradients**: the default of an optimizer's `gate_gradients` is `GATE_NONE`, because a
   step reads variables before it updates them anyhow; TensorFlow's is `GATE_OP`.
+- **Second derivatives of loops** of primitives (`Enter`, `Exit`) are computed. TensorFlow refuses
+  them, or treats the values that the backward loop reads as constants and returns None or too
+  little. An array of tensors (`TensorArrayV3`) can be differentiated once, as in TensorFlow. A
+  gradient that is zero because nothing uses a value that enters a loop may be zeros here and None
+  in TensorFlow.
 - **Variables** are resource variables unless `use_resource=False`. A variable whose initial value
   has an unknown shape is not refused.
 - **Datasets of files**: after a file that cannot be opened, the next request continues with the
@@ -227,8 +232,8 @@ units of the type's epsilon, with a reason for each group of ops.
   so does `fancy_upscaling=False` with `dct_method="INTEGER_ACCURATE"`. A JPEG with fewer pixels on
   a side than `ratio` is `Unimplemented`. The bytes of an encoded PNG depend on the version of zlib;
   its pixels do not.
-- **Division of complex numbers** by zero or infinity gives NumPy's infinity or zero. TensorFlow
-  gives NaN where it divides several numbers at a time, and infinity for the rest.
+- **Division of complex numbers** by zero or infinity, also in `DivNoNan`, gives NumPy's infinity or
+  zero. TensorFlow gives NaN where it divides several numbers at a time, and infinity for the rest.
 - **Cancellation**: rounding errors grow if a result is a small difference of large numbers, or if a
   gradient is cut at zero. Examples are the gradient of a bias before a batch normalization, which
   is zero except for rounding and of which Adam makes full-size steps, and `Relu6Grad` of a value
