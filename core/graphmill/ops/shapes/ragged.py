@@ -64,13 +64,31 @@ def gathered(op: ShapeContext) -> list[TensorShape]:
 
 def ranges(op: ShapeContext) -> list[TensorShape]:
     """Return the shapes of `RaggedRange`: a split more than rows, and the values."""
-    rows = TensorShape((None,))
+    rows = TensorShape((1 if all(shape.rank == 0 for shape in op.inputs) else None,))
     for shape in op.inputs:
         if shape.rank == 1:
             rows = rows.merge_with(shape)
-    splits = common.sized(rows[0], lambda count: count + 1)
-    known = all(shape.rank is not None for shape in op.inputs)
-    return [TensorShape((splits if known else None,)), TensorShape((None,))]
+    return [_splits_of(rows), TensorShape((None,))]
+
+
+def crossed(op: ShapeContext) -> list[TensorShape]:
+    """Return the shapes of `RaggedCross`: crossed values, and the splits of as many rows."""
+    splits = TensorShape((None,))
+    for given in op.shapes("ragged_row_splits"):
+        splits = splits.merge_with(given)
+    for inputs in op.shapes("dense_inputs"):
+        splits = splits.merge_with(_splits_of(inputs.with_rank(2)))
+    return [TensorShape((None,)), splits]
+
+
+def _splits_of(rows: TensorShape) -> TensorShape:
+    """Return the shape of the splits of as many rows as a shape has in its first dimension."""
+    return TensorShape((common.sized(rows[0], lambda count: count + 1),))
+
+
+def encoded_gradient(op: ShapeContext) -> TensorShape:
+    """Return the shape of `RaggedTensorToVariantGradient`, which is given."""
+    return op.value_as_shape("dense_values_shape")
 
 
 def sparse(op: ShapeContext) -> list[TensorShape]:
@@ -109,6 +127,7 @@ def filled_gradient(op: ShapeContext) -> list[TensorShape]:
 
 
 SHAPES: Final[dict[str, ShapeFunction]] = common.table(
+    ("RaggedCross", crossed),
     ("RaggedFillEmptyRows", filled),
     ("RaggedFillEmptyRowsGrad", filled_gradient),
     ("RaggedGather", gathered),
@@ -117,4 +136,5 @@ SHAPES: Final[dict[str, ShapeFunction]] = common.table(
     ("RaggedTensorToSparse", sparse),
     ("RaggedTensorToTensor", dense),
     ("RaggedTensorToVariant", encoded),
+    ("RaggedTensorToVariantGradient", encoded_gradient),
 )

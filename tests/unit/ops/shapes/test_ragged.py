@@ -78,3 +78,66 @@ def test_filled_rows_have_an_index_for_each_value(graph):
     *outputs, reverse = ragged.ragged_fill_empty_rows(rows, values, 3, 0.0)
     assert [output.shape for output in outputs] == [(None,)] * 3
     assert reverse.shape == (4,)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "splits"),
+    [
+        (([], [], []), 2),
+        (([], [4], []), 5),
+        (([4], None, []), 5),
+        ((None, [], []), None),
+        ((None, None, None), None),
+    ],
+)
+def test_ranges_have_a_row_for_each_start(graph, shapes, splits):
+    made = ragged.ragged_range(*(graph.placeholder("int32", shape) for shape in shapes))
+    assert made.rt_nested_splits.shape == (splits,)
+
+
+@pytest.mark.parametrize(
+    ("splits", "inputs", "expected"),
+    [([4], [None, 2], 4), ([None], [3, 2], 4), ([None], None, None)],
+)
+def test_a_cross_has_the_rows_of_its_inputs(graph, splits, inputs, expected):
+    made = ragged.ragged_cross(
+        [graph.placeholder("int64", [None])],
+        [graph.placeholder("int64", splits)],
+        [],
+        [],
+        [],
+        [graph.placeholder("int64", inputs)],
+        input_order="RD",
+        hashed_output=True,
+        num_buckets=9,
+        hash_key=1,
+        out_values_type="int64",
+        out_row_splits_type="int64",
+    )
+    assert [tensor.shape for tensor in made] == [(None,), (expected,)]
+
+
+def test_inputs_of_a_cross_have_equally_many_rows(graph):
+    arguments = {"num_buckets": 9, "hash_key": 1, "out_row_splits_type": "int64"}
+    with pytest.raises(errors.InvalidArgumentError, match="Dimensions must be equal"):
+        ragged.ragged_cross(
+            [graph.placeholder("int64", [None])],
+            [graph.placeholder("int64", [4])],
+            [],
+            [],
+            [],
+            [graph.placeholder("int64", [7, 2])],
+            input_order="RD",
+            hashed_output=True,
+            out_values_type="int64",
+            **arguments,
+        )
+
+
+@pytest.mark.parametrize(("sizes", "expected"), [([5, 2], (5, 2)), (None, (None, None))])
+def test_gradient_of_variants_has_the_given_shape(graph, sizes, expected):
+    given = graph.placeholder("int32", [2]) if sizes is None else graph.constant(sizes)
+    made = ragged.ragged_tensor_to_variant_gradient(
+        graph.placeholder("variant", [3]), graph.placeholder("int64", [4]), given, Tvalues="float32"
+    )
+    assert made.shape == expected
