@@ -258,14 +258,15 @@ class Queue:
         """Number of elements that can be dequeued now; under the lock."""
         return len(self.entries)
 
-    def put_now(self, element: Element) -> bool:
-        """Add an element if nothing is pending and there is room; return whether it was added."""
+    def put_now(self, *elements: Element) -> bool:
+        """Add elements if nothing is pending and all have room; return whether they were added."""
         with self._lock:
             if self.is_closed or self._enqueues or self._dequeues:
                 return False
-            if len(self.entries) >= self.capacity:
+            if len(self.entries) + len(elements) > self.capacity:
                 return False
-            self.put(element)
+            for element in elements:
+                self.put(element)
             return True
 
     def take_now(self) -> Element | None:
@@ -274,6 +275,13 @@ class Queue:
             if self._enqueues or self._dequeues or self.available < 1:
                 return None
             return self.take()
+
+    def take_many_now(self, count: int) -> list[Element] | None:
+        """Take elements if nothing is pending and all are available, else return None."""
+        with self._lock:
+            if self._enqueues or self._dequeues or self.available < count:
+                return None
+            return [self.take() for _ in range(count)]
 
     def submit(self, attempt: Attempt, cancellation: Cancellation | None = None) -> None:
         """Try an attempt, or leave it pending; `attempt.done` is called now or later."""

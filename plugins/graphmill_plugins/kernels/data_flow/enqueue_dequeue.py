@@ -111,10 +111,10 @@ class EnqueueManyKernel(_TransferKernel):
             copied_rows(value, dtype) for value, dtype in zip(components, queue.dtypes, strict=True)
         ]
         elements = list(zip(*columns, strict=True))
-        if elements:
-            _submit(ctx, queue, Enqueue(elements, done))
-        else:
+        if not elements or queue.put_now(*elements):
             done()
+        else:
+            _submit(ctx, queue, Enqueue(elements, done))
 
 
 def _shapes(queue: Queue) -> Sequence[Shape]:
@@ -198,10 +198,11 @@ class DequeueManyKernel(_TransferKernel):
             else:
                 done(_batch(queue, elements))
 
-        if count:
+        elements = queue.take_many_now(count) if count else []
+        if elements is None:
             _submit(ctx, queue, Dequeue(count, taken, allow_fewer=self._allow_fewer))
         else:
-            done(_batch(queue, []))
+            done(_batch(queue, elements))
 
 
 def _batch(queue: Queue, elements: list[Element]) -> list[Value]:
@@ -223,12 +224,14 @@ def _batch(queue: Queue, elements: list[Element]) -> list[Value]:
 
 def _padded(values: Sequence[Value], dtype: DType) -> Value:
     """Stack values of equal rank, padded with zeros to the largest sizes."""
-    sizes = tuple(map(max, zip(*(value.shape for value in values), strict=True)))
-    result = zeros(np, (len(values), *sizes), dtype)
-    if len(sizes) == 1:
+    if values[0].ndim == 1:
+        longest = max(map(len, values))
+        result = zeros(np, (len(values), longest), dtype)
         for row, value in zip(result, values, strict=True):
             row[: len(value)] = value
         return result
+    sizes = tuple(map(max, zip(*(value.shape for value in values), strict=True)))
+    result = zeros(np, (len(values), *sizes), dtype)
     for index, value in enumerate(values):
         result[(index, *map(slice, value.shape))] = value
     return result

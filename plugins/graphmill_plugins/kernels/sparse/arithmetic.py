@@ -302,16 +302,27 @@ class _Reduction:
         None for an index out of bounds, or a sum that overflows.
         """
         totals = [0] * self.target.element_count
-        strides = self.target.strides
-        for row, value in zip(self._indices.tolist(), values.tolist(), strict=True):
+        strides, rows = self.target.strides, self._indices.tolist()
+        if len(strides) == 2:  # most sparse tensors are matrices: a loop less
+            (height, width), (step, small_step) = self.sizes, strides
+            for (row, column), value in zip(rows, values.tolist(), strict=True):
+                if not (0 <= row < height and 0 <= column < width):
+                    return None
+                totals[row * step + column * small_step] += value
+            return self._exact_totals(totals, values.dtype)
+        for indices, value in zip(rows, values.tolist(), strict=True):
             position = 0
-            for index, size, stride in zip(row, self.sizes, strides, strict=True):
+            for index, size, stride in zip(indices, self.sizes, strides, strict=True):
                 if not 0 <= index < size:
                     return None
                 position += index * stride
             totals[position] += value
+        return self._exact_totals(totals, values.dtype)
+
+    def _exact_totals(self, totals: list[Any], dtype: np.dtype[Any]) -> Value | None:
+        """Return totals as an array; None if one does not fit into the type."""
         try:
-            return np.array(totals, values.dtype).reshape(self.target.shape)
+            return np.array(totals, dtype).reshape(self.target.shape)
         except OverflowError:
             return None
 

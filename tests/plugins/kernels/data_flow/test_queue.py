@@ -317,6 +317,23 @@ def test_a_queue_behaves_like_its_model(capacity, actions):
         assert queue.is_closed == model.is_closed
 
 
+def test_elements_are_put_and_taken_together_or_not_at_all() -> None:
+    queue, outcomes = FifoQueue("q", INT, capacity=3), Outcomes()
+    assert queue.take_many_now(1) is None
+    assert queue.put_now((1,), (2,))
+    assert not queue.put_now((3,), (4,))
+    assert queue.take_many_now(3) is None
+    assert queue.take_many_now(2) == [(1,), (2,)]
+    take(queue, outcomes, "first", 2)
+    assert not queue.put_now((5,), (6,))  # it would overtake the dequeue that waits
+    put(queue, outcomes, "put", 5, 6, 7)
+    assert outcomes["first"] == [5, 6]
+    put(queue, outcomes, "waits", 8, 9, 10)
+    assert queue.take_many_now(1) is None  # the enqueue that waits has room first
+    queue.close(outcomes.done("closed"), cancel_pending=True)
+    assert not queue.put_now((11,))
+
+
 @pytest.mark.parametrize("least", [-1, 4])
 def test_shuffle_queue_minimum_must_fit_capacity(least):
     with pytest.raises(errors.InvalidArgumentError, match="min_after_dequeue"):
