@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
@@ -68,10 +69,17 @@ def map_distinct(function: Callable[[bytes], T], items: list[bytes]) -> Iterable
 
     Values in a batch often repeat; finding repeats costs far less than a regular expression.
     """
+    return apply_to_distinct(partial(map, function), items)
+
+
+def apply_to_distinct(
+    function: Callable[[list[bytes]], Iterable[T]], items: list[bytes]
+) -> Iterable[T]:
+    """Return `function(items)`, called with the distinct items if many repeat."""
     distinct = set(items)
     if 2 * len(distinct) > len(items):
-        return map(function, items)
-    results = dict(zip(distinct, map(function, distinct), strict=True))
+        return function(items)
+    results = dict(zip(distinct, function(list(distinct)), strict=True))
     return map(results.__getitem__, items)
 
 

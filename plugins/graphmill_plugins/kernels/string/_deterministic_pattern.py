@@ -24,6 +24,7 @@ MAX_LENGTH: Final = 1024
 """Bytes of a text up to which `re` is used: a search that fails may read the rest of a text from
 each of its characters, where RE2 reads the text once."""
 
+_SEPARATOR: Final = b"\0"
 _TOKEN: Final = re.compile(
     rb"(?P<open>\((?:\?:)?)|(?P<close>\))|(?P<bar>\|)|(?P<start>\^)|(?P<end>\$)"
     rb"|(?:(?P<class>\[\^?(?:[^\]\\\[]|\\[^\n])+\]|\\[dDsSwWafnrtv]|\.)"
@@ -53,7 +54,20 @@ class _Item(NamedTuple):
         return self.text + self.repeat + (b"+" if self.repeat else b"")
 
 
-def deterministic_pattern(text: bytes, matched: Matched) -> re.Pattern[bytes] | None:
+class DeterministicPattern(NamedTuple):
+    """A pattern that needs no backtracking.
+
+    Attributes:
+        pattern: its translation.
+        separator: a byte that it never matches, so that it finds the same in texts joined by it;
+            empty if there is none.
+    """
+
+    pattern: re.Pattern[bytes]
+    separator: bytes
+
+
+def deterministic_pattern(text: bytes, matched: Matched) -> DeterministicPattern | None:
     """Return a pattern that finds what RE2 finds in ASCII texts of up to `MAX_LENGTH` bytes.
 
     Args:
@@ -92,7 +106,10 @@ def deterministic_pattern(text: bytes, matched: Matched) -> re.Pattern[bytes] | 
             sequence.append(_Item(token[0], None))
     if not all(map(_is_deterministic, alternatives)):
         return None
-    return re.compile(b"|".join(b"".join(map(_Item.translated, items)) for items in alternatives))
+    pattern = b"|".join(b"".join(map(_Item.translated, items)) for items in alternatives)
+    is_anchored = any(item.text in (rb"\A", rb"\Z") for items in alternatives for item in items)
+    separator = b"" if is_anchored or _matches(alternatives, _SEPARATOR) else _SEPARATOR
+    return DeterministicPattern(re.compile(pattern), separator)
 
 
 def template(parts: list[bytes | int]) -> bytes:
@@ -128,6 +145,15 @@ def _item(token: re.Match[bytes], matched: Matched) -> _Item:
     characters = frozenset(literal[-1:]) if literal else matched(token["class"])
     chosen = b"".join(re.escape(bytes([code])) for code in sorted(characters))
     return _Item(b"[" + chosen + b"]" if chosen else rb"[^\x00-\xff]", characters, token["repeat"])
+
+
+def _matches(alternatives: list[list[_Item]], character: bytes) -> bool:
+    """Return whether any part matches a character."""
+    return any(
+        item.characters is not None and character[0] in item.characters
+        for items in alternatives
+        for item in items
+    )
 
 
 def _is_deterministic(items: list[_Item]) -> bool:

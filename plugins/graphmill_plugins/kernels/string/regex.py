@@ -5,15 +5,21 @@ Semantics: tensorflow/core/kernels/regex_full_match_op.cc, regex_replace_op.cc.
 
 from __future__ import annotations
 
+import sys
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
 from graphmill import errors
 from graphmill.spi import kernel
 from graphmill.spi.kernels import check_cancelled
-from graphmill_plugins.kernels._strings import encode, map_distinct, string_array
+from graphmill_plugins.kernels._strings import (
+    apply_to_distinct,
+    encode,
+    map_distinct,
+    string_array,
+)
 from graphmill_plugins.kernels._support import ask_for_memory
 from graphmill_plugins.kernels.string._deterministic_pattern import (
     MAX_LENGTH,
@@ -34,7 +40,7 @@ if TYPE_CHECKING:
     from graphmill.spi import Value
 
     _Matcher: TypeAlias = Callable[[list[bytes]], Iterable[bool]]
-    _Replacer: TypeAlias = Callable[["_Progress", bytes], bytes]
+    _Replace: TypeAlias = Callable[["_Progress", bytes], bytes]
 
 _BYTES_BETWEEN_CHECKS: Final = 1 << 24
 _SMALL_PRODUCT: Final = 1 << 20
@@ -58,7 +64,7 @@ def _matcher(text: bytes) -> _Matcher:
     if simple is None:
         deterministic = deterministic_pattern(text, _matched)
         if deterministic is not None:
-            full_match = _full_match(deterministic, full_match)
+            full_match = _full_match(deterministic.pattern, full_match)
 
     def match(items: list[bytes]) -> Iterable[bool]:
         found = None if simple is None else simple(items)
@@ -113,11 +119,49 @@ class _Progress:
             ask_for_memory(self._size, f"the replacements have {self._size} bytes")
 
 
+class _Replacer(NamedTuple):
+    """Replaces matches in texts.
+
+    Attributes:
+        one: replaces those in one text.
+        fast: replaces those in a short ASCII text; None if there is no faster way for such.
+        longest: the longest text for `fast`, in bytes.
+        added: how many bytes the replacement of a match has, without its groups.
+        separator: a byte between texts, if `fast` may replace those in several joined by it.
+    """
+
+    one: _Replace
+    fast: Callable[[bytes], bytes] | None = None
+    longest: int = 0
+    added: int = 1
+    separator: bytes = b""
+
+    def replace(self, progress: _Progress, item: bytes) -> bytes:
+        """Replace the matches in a text."""
+        if self.fast is not None and item.isascii() and len(item) <= self.longest:
+            new = self.fast(item)
+            progress(0, len(new))
+            return new
+        return self.one(progress, item)
+
+    def replace_in_all(self, items: list[bytes]) -> Iterable[bytes]:
+        """Replace the matches in texts; if all are short ASCII texts, without Python for each."""
+        fast, everything = self.fast, b"".join(items)
+        is_small = len(everything) * (1 + self.added) <= _BYTES_BETWEEN_CHECKS
+        if fast is None or not is_small or not everything.isascii():
+            return map(partial(self.replace, _Progress()), items)
+        if max(map(len, items), default=0) > self.longest:
+            return map(partial(self.replace, _Progress()), items)
+        if self.separator and items and self.separator not in everything:
+            return fast(self.separator.join(items)).split(self.separator)
+        return map(fast, items)
+
+
 @lru_cache(maxsize=128)
 def _replacer(text: bytes, rewrite_text: bytes, replace_global: bool) -> _Replacer:
     pattern, rewrite = compile_pattern(text), Rewrite(rewrite_text)
     if rewrite.highest > pattern.groups or not (rewrite.is_valid or replace_global):
-        return lambda _, item: item
+        return _Replacer(lambda _, item: item)
 
     def replace_all(progress: _Progress, item: bytes) -> bytes:
         return pattern.replace_all(item, rewrite, progress)
@@ -128,51 +172,30 @@ def _replacer(text: bytes, rewrite_text: bytes, replace_global: bool) -> _Replac
         return new
 
     replace = replace_all if replace_global else replace_first
+    added = len(rewrite_text)
+    limit = _SMALL_PRODUCT // max(added, 1)
     if replace_global and b"\\" not in rewrite_text:
         simple = simple_replacer(text, pattern, rewrite_text)
         if simple is not None:
-            return _in_ascii(simple, replace, _SMALL_PRODUCT, len(rewrite_text))
+            return _Replacer(replace, simple, limit if added > 1 else sys.maxsize, added)
     found = deterministic_pattern(text, _matched)
     if found is None:
-        return replace
-    substitute = partial(found.sub, template(rewrite.parts), count=0 if replace_global else 1)
-    # With at least two bytes, so that the results are counted: groups may be longer.
-    return _in_ascii(substitute, replace, MAX_LENGTH, max(len(rewrite_text), 2))
-
-
-def _in_ascii(
-    fast: Callable[[bytes], bytes], other: _Replacer, longest: int, added: int
-) -> _Replacer:
-    """Return a replacer that uses `fast` for ASCII texts.
-
-    Args:
-        fast: replaces all matches in a text.
-        other: the replacer of other texts.
-        longest: the longest text for `fast`, in bytes.
-        added: how many bytes the replacement of a match has, without its groups.
-    """
-    longest = min(longest, _SMALL_PRODUCT // max(added, 1))
-
-    def replace(progress: _Progress, item: bytes) -> bytes:
-        if item.isascii() and len(item) <= longest:
-            new = fast(item)
-            progress(0, len(new))
-            return new
-        return other(progress, item)
-
-    def shorten(progress: _Progress, item: bytes) -> bytes:
-        return fast(item) if item.isascii() else other(progress, item)
-
-    return shorten if added <= 1 else replace
+        return _Replacer(replace)
+    substitute = partial(
+        found.pattern.sub, template(rewrite.parts), count=0 if replace_global else 1
+    )
+    # The replacement itself must not have the separator, nor may only the first of all be replaced.
+    separator = found.separator if replace_global and found.separator not in rewrite_text else b""
+    return _Replacer(replace, substitute, min(MAX_LENGTH, limit), added, separator)
 
 
 def _matched(characters: bytes) -> frozenset[int]:
     return frozenset(matched_characters(compile_pattern(characters)))
 
 
-def _replaced(value: Value, replace: _Replacer) -> Value:
-    replace_one = partial(replace, _Progress())
-    return string_array(list(map_distinct(replace_one, value.ravel().tolist())), value.shape)
+def _replaced(value: Value, replacer: _Replacer) -> Value:
+    new = apply_to_distinct(replacer.replace_in_all, value.ravel().tolist())
+    return string_array(list(new), value.shape)
 
 
 @kernel("StaticRegexReplace", make=True, host=True)
@@ -180,12 +203,12 @@ def static_regex_replace(
     pattern: str, rewrite: str, replace_global: bool
 ) -> Callable[[Value], Value]:
     """Replace all matches, or only the first."""
-    replace = _replacer(encode(pattern), encode(rewrite), replace_global)
-    return lambda value: _replaced(value, replace)
+    replacer = _replacer(encode(pattern), encode(rewrite), replace_global)
+    return lambda value: _replaced(value, replacer)
 
 
 @kernel("RegexReplace", host=True)
 def regex_replace(value: Value, pattern: Value, rewrite: Value, replace_global: bool) -> Value:
     """Replace all matches, or only the first; pattern and replacement are inputs."""
-    replace = _replacer(_scalar("Pattern", pattern), _scalar("Rewrite", rewrite), replace_global)
-    return _replaced(value, replace)
+    replacer = _replacer(_scalar("Pattern", pattern), _scalar("Rewrite", rewrite), replace_global)
+    return _replaced(value, replacer)

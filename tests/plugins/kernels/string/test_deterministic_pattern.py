@@ -9,6 +9,7 @@ import pytest
 
 from graphmill_plugins.kernels.string._deterministic_pattern import (
     MAX_LENGTH,
+    DeterministicPattern,
     deterministic_pattern,
     template,
 )
@@ -27,7 +28,7 @@ OTHERS = [
 CHARACTERS = b"ab  -<>,.\n\\]1\0"
 
 
-def _pattern(text: bytes) -> object:
+def _pattern(text: bytes) -> DeterministicPattern | None:
     return deterministic_pattern(
         text, lambda chars: frozenset(matched_characters(compile_pattern(chars)))
     )
@@ -44,8 +45,9 @@ def _no_limit(scanned: int, added: int) -> None:
 
 @pytest.mark.parametrize("pattern", DETERMINISTIC)
 def test_texts_match_and_are_replaced_as_with_the_pattern(pattern: bytes) -> None:
-    compiled, found = compile_pattern(pattern), _pattern(pattern)
-    assert found is not None
+    compiled, deterministic = compile_pattern(pattern), _pattern(pattern)
+    assert deterministic is not None
+    found = deterministic.pattern
     for rewrite_text in (b"", b"xy", rb"[\0]\\", rb"\1-\1" if compiled.groups else b"-"):
         rewrite = Rewrite(rewrite_text)
         new = template(rewrite.parts)
@@ -86,3 +88,34 @@ def test_a_search_that_fails_at_each_character_of_a_long_text_ends() -> None:
     text = b"a" * (1 << 20)  # `re` would take hours
     pattern = np.array(rb"(a+)b", object)
     assert regex_replace(_strings(text), pattern, np.array(b"x", object), True).tolist() == [text]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "separator"),
+    [(rb"(\w+) ", b"\0"), (rb"[^>]", b""), (rb"^a", b""), (rb"b$|a", b""), (rb"a.", b"")],
+)
+def test_texts_are_joined_only_by_what_the_pattern_cannot_match(
+    pattern: bytes, separator: bytes
+) -> None:
+    found = _pattern(pattern)
+    assert found is not None
+    assert found.separator == separator
+
+
+@pytest.mark.parametrize("replace_global", [True, False])
+@pytest.mark.parametrize("pattern", DETERMINISTIC)
+@pytest.mark.parametrize("rewrite", [rb"-\0\\", b"", b"x\0", b"\0"])
+def test_texts_are_replaced_together_as_one_by_one(
+    pattern: bytes, rewrite: bytes, replace_global: bool
+) -> None:
+    without_zero = [text.replace(b"\0", b"") for text in _texts()]
+    for texts in (_texts(), without_zero, [b""], []):
+        inputs = (np.array(item, object) for item in (pattern, rewrite))
+        found = regex_replace(_strings(*texts), *inputs, replace_global).tolist()
+        engine, new = compile_pattern(pattern), Rewrite(rewrite)
+        assert found == [
+            engine.replace_all(text, new, _no_limit)
+            if replace_global
+            else engine.replace_first(text, new)
+            for text in texts
+        ]
