@@ -119,6 +119,8 @@ flowchart LR
   partial run; TensorFlow then cancels all later steps of the session.
 - **Deadlocks**: a step that can make no more progress fails and names the nodes that wait.
   TensorFlow hangs.
+- **Names of transfers** (`x/_send`) are unique in the graph of a step; those of two steps of a
+  session may be equal. TensorFlow numbers them in the session.
 - **Rendezvous**: a second send under a rendezvous key is an error, as in TensorFlow 1.0.
 - **Workers**: a worker aborts a receive for a step that has ended; in TensorFlow the receive waits
   for its caller's deadline. Registering a graph with unsupported ops fails with UNIMPLEMENTED and
