@@ -111,7 +111,7 @@ def graphmill_register_passes(passes: PassRegistrar) -> None:
         f"{__name__}.rewrites.divide_aggregates:divide_aggregates",
         phase=_PHASE,
         order=15,
-        applies=_has_wide_aggregates,
+        applies=_has_aggregates,
     )
     passes.add(
         CLUSTER_PASS, f"{__name__}.clustering.clusters:form_clusters", phase=_PHASE, order=20
@@ -126,7 +126,5 @@ def _has_control_flow(graph: Graph, _options: PassOptions) -> bool:
     return any(node.op_def.traits.is_control_flow for node in graph.nodes)
 
 
-def _has_wide_aggregates(graph: Graph, _options: PassOptions) -> bool:
-    from graphmill_plugins.jit.rewrites.divide_aggregates import is_wide_aggregate
-
-    return any(map(is_wide_aggregate, graph.nodes))
+def _has_aggregates(graph: Graph, _options: PassOptions) -> bool:
+    return any(node.op_def.is_aggregate for node in graph.nodes)

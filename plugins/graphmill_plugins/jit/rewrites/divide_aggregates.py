@@ -25,15 +25,11 @@ _MIN_INPUTS: Final = 64
 _GROUP: Final = 8
 
 
-def is_wide_aggregate(node: Node) -> bool:
-    """Return whether an op's declaration says that it combines inputs, and a node has many."""
-    return node.op_def.is_aggregate and len(node.in_edges) >= _MIN_INPUTS
-
-
 def divide_aggregates(graph: Graph, options: PassOptions) -> None:
     """Replace each node that combines many inputs by nodes that combine a few each."""
     eligibility = Eligibility(options.host)
-    for node in [one for one in graph.nodes if is_wide_aggregate(one)]:
+    aggregates = [node for node in graph.nodes if node.op_def.is_aggregate]
+    for node in [one for one in aggregates if len(one.in_edges) >= _MIN_INPUTS]:
         if not is_overridden(node, options) and eligibility.why_not(node) is None:
             graph.replace_node(node, _divided(graph, node))
 
