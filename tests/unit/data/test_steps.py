@@ -59,3 +59,14 @@ def test_rebatch_refuses_wrong_arguments() -> None:
 def test_elements_with_errors_are_skipped() -> None:
     dataset = Dataset.from_tensor_slices([1, 0, 2]).map(lambda x: 6 // x)
     assert lists(dataset.ignore_errors()) == [6, 3]
+
+
+@pytest.mark.parametrize("log_warning", [False, True])
+def test_skipped_elements_are_logged_on_request(
+    log_warning: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    dataset = Dataset.from_tensor_slices([1, 0, 2]).map(lambda x: 6 // x)
+    assert lists(dataset.ignore_errors(log_warning)) == [6, 3]
+    found = [one.getMessage() for one in caplog.records if one.name == "graphmill.kernels"]
+    assert len(found) == log_warning
+    assert all("skipped an element" in text and "division by zero" in text for text in found)

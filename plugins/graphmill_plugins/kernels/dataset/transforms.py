@@ -251,10 +251,10 @@ def assert_cardinality_dataset(ctx: OpKernelContext, source: Value, cardinality:
 
 
 @dataset_maker("IgnoreErrorsDataset", "ExperimentalIgnoreErrorsDataset")
-def ignore_errors_dataset(ctx: OpKernelContext, source: Value) -> Dataset:
+def ignore_errors_dataset(ctx: OpKernelContext, source: Value, log_warning: bool) -> Dataset:
     """Make a dataset that skips elements with errors."""
     del ctx
-    return element_checks.IgnoreErrors(dataset_of(source))
+    return element_checks.IgnoreErrors(dataset_of(source), log_warning)
 
 
 @dataset_maker("UniqueDataset", "ExperimentalUniqueDataset")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from graphmill.dtypes import DType
     from graphmill.spi import Value
     from graphmill_plugins.kernels.dataset.pipeline.dataset import Element, Elements, Scope
+
+
+_log = logging.getLogger("graphmill.kernels")
 
 
 class AssertCardinality(Derived):
@@ -94,24 +98,31 @@ def _count_text(count: int) -> str:
 class IgnoreErrors(Derived):
     """The elements, without those that fail."""
 
+    def __init__(self, source: Dataset, logs_errors: bool) -> None:
+        super().__init__(source)
+        self._logs_errors = logs_errors
+
     def iterate(self, scope: Scope) -> Elements:
         """Return an iterator over the elements."""
-        return _Ignoring(self.source.iterate(scope), scope)
+        return _Ignoring(self.source.iterate(scope), scope, self._logs_errors)
 
 
 class _Ignoring(ElementIterator):
-    def __init__(self, source: Elements, scope: Scope) -> None:
+    def __init__(self, source: Elements, scope: Scope, logs_errors: bool) -> None:
         self._source = source
         self._scope = scope
+        self._logs_errors = logs_errors
 
     def __next__(self) -> Element:
         while True:
             check_cancelled()
             try:
                 return next(self._source)
-            except OpError:
+            except OpError as error:
                 if self._scope.cancellation.is_cancelled:
                     raise
+                if self._logs_errors:
+                    _log.warning("skipped an element of a dataset: %s", error)
 
 
 class Unique(Derived):
