@@ -239,6 +239,14 @@ class PermissionDeniedError(OpError):
     code = PERMISSION_DENIED
 
 
+class RefusedEffectError(PermissionDeniedError):
+    """The rules under which a model runs do not allow an effect; the message says which one.
+
+    Unlike other errors it is not ignored by datasets that skip elements with errors: they would
+    hide what has to be allowed.
+    """
+
+
 class ResourceExhaustedError(OpError):
     """A limited resource ran out: memory, disk space, call depth."""
 

@@ -18,7 +18,7 @@ from graphmill import files
 from graphmill.access.broker import Broker
 from graphmill.access.folder import Folder, canonical_path, split
 from graphmill.access.rules import LIST, READ, WRITE, local_path
-from graphmill.errors import FailedPreconditionError, PermissionDeniedError
+from graphmill.errors import FailedPreconditionError, RefusedEffectError
 from graphmill.files.base import Writer
 from graphmill.files.local import LocalReader, temporary_name
 from graphmill.files.status import typed_errors
@@ -80,7 +80,7 @@ class RestrictedBroker(Broker):
         """Check that the node may have an effect; for an effect on files, on this path.
 
         Raises:
-            PermissionDeniedError: the rules do not allow it.
+            RefusedEffectError: the rules do not allow it.
         """
         if path:
             self._resolve(effect, path)
@@ -235,7 +235,7 @@ class RestrictedBroker(Broker):
         """Return the canonical form of a local path that the rules allow; None for a URL.
 
         Raises:
-            PermissionDeniedError: the rules do not allow the effect on it.
+            RefusedEffectError: the rules do not allow the effect on it.
         """
         plain = local_path(files.as_path(path))
         if plain is None:
@@ -269,7 +269,7 @@ class RestrictedBroker(Broker):
                 raise
 
     def _refuse(self, effect: str, action: str, rule: str) -> NoReturn:
-        raise PermissionDeniedError(
+        raise RefusedEffectError(
             refusal(self._subject, action, effect, rule, self._rules),
             node=self._node,
             op_type=self._op,

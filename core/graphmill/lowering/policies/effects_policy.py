@@ -16,7 +16,7 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from graphmill.errors import InvalidArgumentError, PermissionDeniedError, suggest
+from graphmill.errors import InvalidArgumentError, RefusedEffectError, suggest
 from graphmill.lowering.kernel_lookup import try_find_kernel
 from graphmill.ops.definition.effects import EFFECTS, effects_of
 
@@ -160,7 +160,7 @@ class EffectsPolicy:
         A node without a kernel is refused for the effects of its op.
 
         Raises:
-            PermissionDeniedError: one may have a forbidden effect; the message names the effect.
+            RefusedEffectError: one may have a forbidden effect; the message names the effect.
         """
         if self.allows_everything:
             return
@@ -174,11 +174,11 @@ class EffectsPolicy:
         """Check a kernel before it is bound to a node; None if the node has no kernel.
 
         Raises:
-            PermissionDeniedError: it may have a forbidden effect; the message names the effect.
+            RefusedEffectError: it may have a forbidden effect; the message names the effect.
         """
         why = self._why_refused(node, kernel)
         if why is not None:
-            raise PermissionDeniedError(
+            raise RefusedEffectError(
                 why,
                 node=node.name,
                 op_type=node.op,

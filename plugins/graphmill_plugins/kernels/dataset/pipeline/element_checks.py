@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from graphmill.errors import FailedPreconditionError, OpError, OutOfRangeError
+from graphmill.errors import (
+    FailedPreconditionError,
+    OpError,
+    OutOfRangeError,
+    RefusedEffectError,
+)
 from graphmill.spi.kernels import check_cancelled, shape_of_value
 from graphmill_plugins.kernels.dataset.pipeline.dataset import (
     INFINITE,
@@ -96,7 +101,11 @@ def _count_text(count: int) -> str:
 
 
 class IgnoreErrors(Derived):
-    """The elements, without those that fail."""
+    """The elements, without those that fail.
+
+    An effect that the model's rules do not allow fails the iterator: skipped elements would hide
+    what has to be allowed.
+    """
 
     def __init__(self, source: Dataset, logs_errors: bool) -> None:
         super().__init__(source)
@@ -118,6 +127,8 @@ class _Ignoring(ElementIterator):
             check_cancelled()
             try:
                 return next(self._source)
+            except RefusedEffectError:
+                raise
             except OpError as error:
                 if self._scope.cancellation.is_cancelled:
                     raise
