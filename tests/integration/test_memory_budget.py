@@ -56,6 +56,9 @@ GREEDY: dict[str, Build] = {
     "LinSpace": lambda const: ops.math.lin_space(
         const(np.float32(0)), const(np.float32(1)), const(ints(10**7))
     ),
+    "BandedTriangularSolve": lambda const: ops.linalg.banded_triangular_solve(
+        const(np.ones((3000, 1, 1, 1), np.float32)), const(np.ones((1, 3000, 1, 1), np.float32))
+    ),
     "MatrixDiagV3": lambda const: ops.array.matrix_diag_v3(
         const(np.ones(3000, np.float32)),
         const(ints(0)),

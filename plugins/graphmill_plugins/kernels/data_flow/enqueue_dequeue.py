@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphmill.errors import InvalidArgumentError
+from graphmill.errors import InvalidArgumentError, OpError
 from graphmill.spi import kernel
 from graphmill.spi.kernels import shape_of_value
 from graphmill_plugins.kernels._partial_shape import is_compatible, is_fully_defined
-from graphmill_plugins.kernels._support import shape_text
+from graphmill_plugins.kernels._support import check_size, shape_text
 from graphmill_plugins.kernels.data_flow._queue import Dequeue, Enqueue
 from graphmill_plugins.kernels.data_flow.queue import queue_of
 from graphmill_plugins.kernels.state.value import keepable
@@ -195,8 +195,13 @@ class DequeueManyKernel(_TransferKernel):
         def taken(elements: list[Element] | None, error: BaseException | None) -> None:
             if elements is None:
                 done(error=error)
+                return
+            try:
+                values = _batch(queue, elements)
+            except OpError as failure:  # the caller is a step that enqueues
+                done(error=failure)
             else:
-                done(_batch(queue, elements))
+                done(values)
 
         elements = queue.take_many_now(count) if count else []
         if elements is None:
@@ -206,7 +211,12 @@ class DequeueManyKernel(_TransferKernel):
 
 
 def _batch(queue: Queue, elements: list[Element]) -> list[Value]:
-    """Stack elements into one tensor per component."""
+    """Stack elements into one tensor per component.
+
+    Raises:
+        ResourceExhaustedError: padded, they are larger than the memory budget. They are lost, as
+            they are in TensorFlow when memory runs out.
+    """
     shapes = _shapes(queue)
     if not elements:
         return [
@@ -226,11 +236,13 @@ def _padded(values: Sequence[Value], dtype: DType) -> Value:
     """Stack values of equal rank, padded with zeros to the largest sizes."""
     if values[0].ndim == 1:
         longest = max(map(len, values))
+        check_size((len(values), longest), "the padded batch", itemsize=values[0].itemsize)
         result = zeros(np, (len(values), longest), dtype)
         for row, value in zip(result, values, strict=True):
             row[: len(value)] = value
         return result
     sizes = tuple(map(max, zip(*(value.shape for value in values), strict=True)))
+    check_size((len(values), *sizes), "the padded batch", itemsize=values[0].itemsize)
     result = zeros(np, (len(values), *sizes), dtype)
     for index, value in enumerate(values):
         result[(index, *map(slice, value.shape))] = value

@@ -13,7 +13,7 @@ import numpy as np
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
-from graphmill_plugins.kernels._support import is_numpy, shape_text
+from graphmill_plugins.kernels._support import check_size, is_numpy, shape_text
 from graphmill_plugins.kernels.linalg._banded import (
     scan_in_python,
     solve_banded,
@@ -277,6 +277,7 @@ def banded_triangular_solve(
 
     Raises:
         InvalidArgumentError: shapes do not fit, or (on NumPy) a matrix is singular.
+        ResourceExhaustedError: the result is larger than the session's memory budget.
     """
     if bands.ndim < 2 or rhs.ndim < 2 or bands.shape[-1] != rhs.shape[-2]:
         raise InvalidArgumentError(
@@ -291,6 +292,8 @@ def banded_triangular_solve(
     if is_numpy(xp) and not np.all(bands[..., 0 if lower else -1, :]):
         raise InvalidArgumentError("Input matrix is not invertible.")
     batch = np.broadcast_shapes(bands.shape[:-2], rhs.shape[:-2])
+    check_size(batch + rhs.shape[-2:], itemsize=rhs.dtype.itemsize)
+    check_size(batch + bands.shape[-2:], "the bands", itemsize=bands.dtype.itemsize)
     return solve_banded(
         xp,
         scan,

@@ -149,3 +149,28 @@ def test_vectors_are_padded_to_the_longest(graphmill_host, dtype, rows, batch) -
         for row in rows:
             session.run([], {fed: np.array(row, dtype.as_numpy_dtype)}, targets=[put])
         np.testing.assert_array_equal(session.run(got), [batch])
+
+
+@pytest.mark.parametrize("waits", [False, True])
+@pytest.mark.parametrize("rank", [1, 2])
+def test_padding_is_within_the_memory_budget(graphmill_host, waits: bool, rank: int) -> None:
+    """Small elements can make a large batch: each is as long as the longest in each dimension."""
+    graph = Graph()
+    with graph.as_default():
+        queue = ops.data_flow.padding_fifo_queue_v2(
+            component_types=["float32"], shapes=[(-1,) * rank]
+        )
+        fed = graph.placeholder("float32", [None] * rank)
+        put = ops.data_flow.queue_enqueue_v2(queue, [fed])
+        got = ops.data_flow.queue_dequeue_many_v2(queue, 300, component_types=["float32"])
+    long, wide = np.zeros([20_000, 1], np.float32), np.zeros([1, 300], np.float32)
+    elements = [long, *[wide] * 299] if rank == 2 else [long[:, 0], *[wide[0]] * 299]
+    config = {"graphmill": {"memory_budget_bytes": 8 << 20}}
+    with Session(graph=graph, host=graphmill_host, config=config) as session:
+        waiting = Background(session, got) if waits else None
+        for element in elements:
+            session.run([], {fed: element}, targets=[put])
+        error = (waiting or Background(session, got)).join().error
+    assert isinstance(error, errors.ResourceExhaustedError)
+    assert "the padded batch of shape [300, 20000" in error.message
+    assert error.op_type == "QueueDequeueManyV2"
