@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from graphmill.graph.node import Edge, Node
+    from graphmill.runtime.kernels.kernel import KernelDef
 
     Tensor = tuple[Node, int]
 
@@ -26,6 +27,11 @@ _FIRST_INPUT = frozenset(
     {ControlFlow.SWITCH, ControlFlow.ENTER, ControlFlow.EXIT, ControlFlow.NEXT_ITERATION}
 )
 """Control flow whose outputs are its first input."""
+_BACKENDS_WITH_SIZES = frozenset({None, "numpy", "jax"})
+"""Backends of arrays whose `size` is a number, as the array API standard says; None for any.
+
+PyTorch's `size` is a method, for example. The product of a shape takes twice as long.
+"""
 
 
 class ShapeSources:
@@ -88,17 +94,30 @@ def _followed(node: Node, output: int) -> Sequence[Edge]:
     return node.in_edges[:1] if traits.control_flow in _FIRST_INPUT else ()
 
 
-def with_default_budget(node: Node, compute: Callable[..., Any]) -> Callable[..., Any]:
+def with_default_budget(
+    node: Node, definition: KernelDef, compute: Callable[..., Any]
+) -> Callable[..., Any]:
     """Return the call of an elementwise kernel that asks before it makes a large output.
 
     Args:
         node: the node, whose inputs may be broadcast (`ShapeSources.may_grow`).
-        compute: the call of its kernel.
+        definition: its kernel.
+        compute: the call of the kernel.
     """
     from graphmill.memory_budget import default_limit  # few graphs need it
 
     itemsize = max(dtype.as_numpy_dtype.itemsize for dtype in node.output_types)
     most = default_limit() // itemsize
+    if definition.stateful or definition.backend not in _BACKENDS_WITH_SIZES:
+        num_leading = int(definition.stateful)
+
+        def with_shapes(*args: Any, **keywords: Any) -> Any:
+            inputs = args[num_leading:]
+            if math.prod([math.prod(x.shape) for x in inputs]) > most:
+                _request(inputs, itemsize)
+            return compute(*args, **keywords)
+
+        return with_shapes
     if len(node.in_edges) == 2:
 
         def with_two_inputs(x: Any, y: Any) -> Any:

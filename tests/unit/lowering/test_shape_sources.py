@@ -9,7 +9,8 @@ import pytest
 
 import graphmill
 from graphmill import errors, memory_budget, ops
-from graphmill.lowering.shape_sources import ShapeSources
+from graphmill.lowering.shape_sources import ShapeSources, with_default_budget
+from graphmill.runtime.kernels.kernel import KernelDef
 
 LIMIT = 1 << 20
 
@@ -115,3 +116,50 @@ def test_folded_constants_ask_the_default_budget(xy: Any, small_default: None) -
     ):
         session.run(total)
     assert caught.value.node == total.op.name
+
+
+class TensorWithSizeMethod:
+    """A tensor as PyTorch's, whose `size` is a method."""
+
+    def __init__(self, *shape: int) -> None:
+        self.shape = shape
+
+    def size(self) -> tuple[int, ...]:
+        return self.shape
+
+
+@pytest.mark.parametrize("op", ["AddV2", "SelectV2"])
+def test_arrays_of_other_backends_need_shapes_only(op: str, xy: Any, small_default: None) -> None:
+    x, y = xy
+    result = x + y if op == "AddV2" else ops.math.select_v2(x > 0.0, x, y)
+    definition = KernelDef((op,), lambda xp, *inputs: len(inputs), backend="theirs")
+    compute = with_default_budget(result.op, definition, lambda *inputs: len(inputs))
+    small, wide, long = (TensorWithSizeMethod(*shape) for shape in ((1, 1), (1, 3000), (3000, 1)))
+    others = (small,) * (op == "SelectV2")
+    assert compute(*others, wide, small) == 2 + len(others)
+    with pytest.raises(errors.ResourceExhaustedError, match=r"\[3000, 3000\]"):
+        compute(*others, long, wide)
+
+
+@graphmill.kernel("AddV2", stateful=True, priority=10)
+def add_with_context(ctx: Any, x: Any, y: Any) -> Any:
+    return ctx.xp.add(x, y)
+
+
+@graphmill.kernel("AddV2", async_=True, priority=10)
+def add_at_last(ctx: Any, x: Any, y: Any, done: Any) -> None:
+    done(ctx.xp.add(x, y))
+
+
+@pytest.mark.parametrize("kernel", [add_with_context, add_at_last])
+def test_kernels_with_a_context_ask(kernel: Any, xy: Any, small_default: None) -> None:
+    x, y = xy
+    host = graphmill.Host()
+    host.kernels.add(kernel)
+    config = {"graphmill": {"jit": "off"}}
+    with graphmill.Session(graph=x.graph, host=host, config=config) as session:
+        ones = np.ones((1, 3), np.float32)
+        np.testing.assert_array_equal(session.run(x + y, {x: ones.T, y: ones}), np.full((3, 3), 2))
+        large = np.ones((1, 3000), np.float32)
+        with pytest.raises(errors.ResourceExhaustedError, match=r"\[3000, 3000\]"):
+            session.run(x + y, {x: large.T, y: large})
