@@ -63,7 +63,7 @@ def bind_node(
         plain = bind(choice.definition, construction, choice.owner)
         is_traced = device is None and namespace is not np  # nothing is allocated in a trace
         if not is_traced and (shapes or ShapeSources()).may_grow(node):
-            plain.compute = with_default_budget(node, choice.definition, plain.compute)
+            plain.compute = with_default_budget(node, choice.definition, namespace, plain.compute)
         return plain
     from graphmill.lowering.output_budget import with_budget  # few sessions set a limit
     from graphmill.memory_budget import with_memory_limit

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from graphmill.graph.node import Edge, Node
     from graphmill.runtime.kernels.kernel import KernelDef
+    from graphmill.typing import ArrayNamespace
 
     Tensor = tuple[Node, int]
 
@@ -27,11 +28,6 @@ _FIRST_INPUT = frozenset(
     {ControlFlow.SWITCH, ControlFlow.ENTER, ControlFlow.EXIT, ControlFlow.NEXT_ITERATION}
 )
 """Control flow whose outputs are its first input."""
-_BACKENDS_WITH_SIZES = frozenset({None, "numpy", "jax"})
-"""Backends of arrays whose `size` is a number, as the array API standard says; None for any.
-
-PyTorch's `size` is a method, for example. The product of a shape takes twice as long.
-"""
 
 
 class ShapeSources:
@@ -95,21 +91,23 @@ def _followed(node: Node, output: int) -> Sequence[Edge]:
 
 
 def with_default_budget(
-    node: Node, definition: KernelDef, compute: Callable[..., Any]
+    node: Node, definition: KernelDef, namespace: ArrayNamespace, compute: Callable[..., Any]
 ) -> Callable[..., Any]:
     """Return the call of an elementwise kernel that asks before it makes a large output.
 
     Args:
         node: the node, whose inputs may be broadcast (`ShapeSources.may_grow`).
         definition: its kernel.
+        namespace: the namespace of the arrays that the kernel takes.
         compute: the call of the kernel.
     """
     from graphmill.memory_budget import default_limit  # few graphs need it
 
     itemsize = max(dtype.as_numpy_dtype.itemsize for dtype in node.output_types)
     most = default_limit() // itemsize
-    if definition.stateful or definition.backend not in _BACKENDS_WITH_SIZES:
+    if definition.stateful or namespace is not np:
         num_leading = int(definition.stateful)
+        # The values of devices need not have a `size`; PyTorch's is a method.
 
         def with_shapes(*args: Any, **keywords: Any) -> Any:
             inputs = args[num_leading:]

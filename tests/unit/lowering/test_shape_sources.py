@@ -129,11 +129,12 @@ class TensorWithSizeMethod:
 
 
 @pytest.mark.parametrize("op", ["AddV2", "SelectV2"])
-def test_arrays_of_other_backends_need_shapes_only(op: str, xy: Any, small_default: None) -> None:
+def test_values_of_other_namespaces_need_shapes_only(op: str, xy: Any, small_default: None) -> None:
     x, y = xy
     result = x + y if op == "AddV2" else ops.math.select_v2(x > 0.0, x, y)
-    definition = KernelDef((op,), lambda xp, *inputs: len(inputs), backend="theirs")
-    compute = with_default_budget(result.op, definition, lambda *inputs: len(inputs))
+    definition = KernelDef((op,), lambda xp, *inputs: len(inputs))
+    namespace: Any = object()
+    compute = with_default_budget(result.op, definition, namespace, lambda *inputs: len(inputs))
     small, wide, long = (TensorWithSizeMethod(*shape) for shape in ((1, 1), (1, 3000), (3000, 1)))
     others = (small,) * (op == "SelectV2")
     assert compute(*others, wide, small) == 2 + len(others)
