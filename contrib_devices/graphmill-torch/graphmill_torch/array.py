@@ -65,6 +65,11 @@ class TorchArray(NDArrayOperatorsMixin):
             return tensor.view(torch.int16).numpy().view(_BFLOAT16)
         return tensor.numpy()
 
+    def __array_namespace__(self, api_version: str | None = None) -> Any:
+        """Return NumPy, whose functions take these arrays."""
+        del api_version
+        return np
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         array = self.numpy()
         if dtype is not None and array.dtype != dtype:

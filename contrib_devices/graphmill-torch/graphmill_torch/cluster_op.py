@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from graphmill.spi import ArgDef, AttrDef, FuncAttr, OpDef
@@ -24,8 +23,17 @@ CLUSTER = OpDef(
 """`f` is a `ProgramAttr`. The op exists only in the graphs of a session; it is never saved."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class ProgramAttr(FuncAttr):
-    """The program that a cluster runs; its `name` is not a function of the graph's library."""
+    """The program that a cluster runs; its `name` is not a function of the graph's library.
 
-    program: Program | None = None
+    Programs are equal only to themselves.
+    """
+
+    __slots__ = ("program",)
+
+    def __init__(self, program: Program) -> None:
+        super().__init__("program")
+        self.program = program
+
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__

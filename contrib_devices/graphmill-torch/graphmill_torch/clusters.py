@@ -138,7 +138,7 @@ def _replace(graph: Graph, members: list[Node], device: Device, backend: str) ->
     attrs: dict[str, Any] = {
         "Tin": tuple(src.output_types[output] for src, output in inputs),
         "Tout": tuple(src.output_types[output] for src, output in outputs),
-        "f": ProgramAttr("program", program=program),
+        "f": ProgramAttr(program),
     }
     made = graph.add_node(
         f"{members[-1].name}/torch_cluster_{next(_ids)}",

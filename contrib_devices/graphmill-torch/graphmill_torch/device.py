@@ -32,6 +32,7 @@ class TorchDevice(Device):
     """
 
     backends = ("torch", "numpy")
+    general_backend = "numpy"
 
     def __init__(
         self, attributes: DeviceAttributes, where: torch.device, compile_with: str = ""
@@ -41,10 +42,10 @@ class TorchDevice(Device):
         self.compile_with = compile_with
 
     def namespace(self, backend: str) -> Any:
-        """Return NumPy; `compute_of` gives the kernels of this plugin PyTorch's namespace."""
+        """Return PyTorch's namespace, or NumPy."""
         if backend not in self.backends:
             raise errors.InvalidArgumentError(f"{self.name} runs {self.backends}, not {backend!r}")
-        return np
+        return xp if backend == "torch" else np
 
     def to_device(self, value: Any) -> Any:
         """Return a copy of a host value."""
@@ -60,7 +61,7 @@ class TorchDevice(Device):
         if declared.host or declared.stateful:
             return compute
         if declared.backend == "torch":
-            return _on_torch(compute, self.where, is_bound=declared.make)
+            return _on_torch(compute, self.where)
         if declared.host_memory:
             return lambda *inputs: compute(*unwrapped(inputs))
         where = self.where
@@ -120,18 +121,13 @@ def _memory_of(where: torch.device) -> int:
     return total
 
 
-def _on_torch(
-    compute: Callable[..., Any], where: torch.device, *, is_bound: bool
-) -> Callable[..., Any]:
-    """Return a kernel of this plugin as a function of device values, with PyTorch as namespace."""
-    inner: Any = compute if is_bound else getattr(compute, "func", compute)
-    keywords = {} if is_bound else getattr(compute, "keywords", {})
-    first = () if is_bound else (xp,)
+def _on_torch(compute: Callable[..., Any], where: torch.device) -> Callable[..., Any]:
+    """Return a kernel for PyTorch as a function of device values."""
 
     def call(*inputs: Any) -> Any:
         try:
             with torch.no_grad():
-                result = inner(*first, *[_tensor(value, where) for value in inputs], **keywords)
+                result = compute(*[_tensor(value, where) for value in inputs])
         except errors.OpError:
             raise
         except torch.OutOfMemoryError as error:

@@ -78,6 +78,10 @@ class Plugin:
         def ceil(ctx: Any, x: Any) -> Any:
             return ctx
 
+        @kernel("Floor", backend="numpy")
+        def floor(xp: Any, x: Any) -> Any:
+            return xp
+
         @kernel("AsString", host=True)
         def as_string(xp: Any, x: Any) -> Any:
             return xp
@@ -90,7 +94,7 @@ class Plugin:
         def square(xp: Any, x: Any) -> Any:
             return x
 
-        for declared in (negative, Shuffle, const, as_string, sign, square, ceil):
+        for declared in (negative, Shuffle, const, as_string, sign, square, ceil, floor):
             kernels.add(declared)
 
 
@@ -224,3 +228,17 @@ def test_g3_requested_dtypes_are_reported(make: Any) -> None:
     node = node_def("i", "Exp", "x", T="float32")
     with pytest.raises(errors.NotFoundError, match=r"'Exp' on device type 'CPU' \(T=float32\)"):
         make().choose(graph_of(make, X, node).node("i"))
+
+
+@pytest.mark.parametrize(("general", "expected"), [(None, "numpy"), ("second", "second")])
+def test_device_chooses_the_namespace_of_general_kernels(
+    make: Any, general: str | None, expected: str
+) -> None:
+    class Mixed(Near):
+        backends = ("numpy", "second")
+        general_backend = general
+
+    factory = make(Mixed(DeviceAttributes("/device:CPU:0", "CPU")))
+    graph = graph_of(make, X, neg("n"), node_def("f", "Floor", "x", T="float32"))
+    assert factory.create(graph.node("n")).compute(5) == (f"namespace of {expected}", 5)
+    assert factory.create(graph.node("f")).compute(5) == "namespace of numpy"  # it is for NumPy

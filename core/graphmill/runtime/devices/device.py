@@ -79,6 +79,9 @@ class Device(ABC):
 
     #: Backends whose kernels the device runs, the preferred one first.
     backends: tuple[str, ...] = ("numpy",)
+    #: The backend whose namespace general kernels receive, if it is not the preferred one: a device
+    #: with kernels of its own can leave all others to NumPy.
+    general_backend: str | None = None
     #: Whether its kernels compute on host values, so that nothing is copied to it or from it.
     is_host_memory: bool = False
     #: Whether the device must see each call of a kernel, so that none of its nodes is compiled. It
