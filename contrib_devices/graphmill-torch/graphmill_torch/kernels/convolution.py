@@ -207,6 +207,10 @@ def max_pool(
 ) -> Any:  # fmt: skip
     """Compute the maximum of each window."""
     del xp
+    if input.ndim != 4:
+        raise errors.InvalidArgumentError(
+            f"the input must be 4-dimensional, but has shape {tuple(input.shape)}"
+        )
     if data_format == "NHWC" and ksize[3] > 1:
         return _max_over_channels(input, ksize, strides)
     taps, step = _windows(input, ksize, strides, data_format)

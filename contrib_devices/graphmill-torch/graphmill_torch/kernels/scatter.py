@@ -48,6 +48,11 @@ def _put(target: Any, indices: Any, updates: Any, policy: str, *, accumulate: bo
             f"Must have updates.shape = indices.shape[:batch_dim] + shape[num_index_dims:], got "
             f"updates.shape: {tuple(updates.shape)}, expected {expected}"
         )
+    if updates.numel() and not indices.numel():
+        raise errors.InvalidArgumentError(
+            f"Updates of shape {tuple(updates.shape)} have elements, but indices of shape "
+            f"{tuple(indices.shape)} are empty"
+        )
     where = indices.to(torch.int64)
     limits = torch.tensor(target.shape[:depth], device=where.device)
     is_bad = ((where < 0) | (where >= limits)).any(-1)
@@ -58,7 +63,7 @@ def _put(target: Any, indices: Any, updates: Any, policy: str, *, accumulate: bo
             f"indices are out of bounds: they must lie in {tuple(target.shape[:depth])}"
         )
     if not depth:
-        return target + updates.sum(tuple(range(indices.ndim - 1))) if accumulate else updates
+        return target  # there is no update
     flat = tuple(where.reshape(-1, depth).T)
     values = updates.reshape(-1, *target.shape[depth:])
     return target.index_put(flat, values, accumulate=accumulate)
