@@ -28,10 +28,16 @@ _GROUP: Final = 8
 def divide_aggregates(graph: Graph, options: PassOptions) -> None:
     """Replace each node that combines many inputs by nodes that combine a few each."""
     eligibility = Eligibility(options.host)
-    aggregates = [node for node in graph.nodes if node.op_def.is_aggregate]
-    for node in [one for one in aggregates if len(one.in_edges) >= _MIN_INPUTS]:
+    for node in [one for one in graph.nodes if _is_wide_aggregate(one)]:
         if not is_overridden(node, options) and eligibility.why_not(node) is None:
             graph.replace_node(node, _divided(graph, node))
+
+
+def _is_wide_aggregate(node: Node) -> bool:
+    """Return whether a node combines many inputs, and its op takes any number of only these."""
+    op_def = node.op_def
+    is_list = len(op_def.input_args) == 1 and bool(op_def.input_args[0].number_attr)
+    return op_def.is_aggregate and is_list and len(node.in_edges) >= _MIN_INPUTS
 
 
 def _divided(graph: Graph, node: Node) -> Node:

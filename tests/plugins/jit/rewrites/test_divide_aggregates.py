@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 import graphmill
+from graphmill import dtypes
 from graphmill.lowering.passes import PassOptions
 from graphmill.ops import array, math
+from graphmill.spi import ArgDef, AttrDef, OpDef
 from graphmill_plugins.jit.rewrites.divide_aggregates import divide_aggregates
 
 HOST = graphmill.default_host()
@@ -66,3 +68,35 @@ def test_nodes_with_fewer_inputs_are_left() -> None:
     graph, _ = sums(63)
     divide_aggregates(graph, PassOptions(None, [], HOST))
     assert numbers_of_inputs(graph) == {63: 1}
+
+
+SCALED_SUM = OpDef(
+    "Mine>ScaledSum",
+    input_args=(
+        ArgDef("inputs", type=dtypes.float32, number_attr="N"),
+        ArgDef("factor", type=dtypes.float32),
+    ),
+    output_args=(ArgDef("total", type=dtypes.float32),),
+    attrs=(AttrDef("N", "int", minimum=1),),
+    is_aggregate=True,
+)
+
+
+@graphmill.kernel("Mine>ScaledSum")
+def scaled_sum(xp: Any, inputs: list[Any], factor: Any) -> Any:
+    return sum(inputs[1:], inputs[0]) * factor
+
+
+def test_aggregate_of_a_plugin_with_another_input_is_left() -> None:
+    host = graphmill.Host()
+    host.ops.add(SCALED_SUM)
+    host.kernels.add(scaled_sum)
+    graph = graphmill.Graph(host.ops)
+    with graph.as_default():
+        x = graph.placeholder("float32", [3], name="x")
+        total = graphmill.op_function(SCALED_SUM)([math.neg(x) for _ in range(70)], x)
+    divide_aggregates(graph, PassOptions(None, [], host))
+    assert len(total.op.in_edges) == 71
+    with graphmill.Session(graph=graph, host=host) as session:
+        result = session.run(total, {x: np.array([1, 2, 3], np.float32)})
+    np.testing.assert_array_equal(result, [-70, -280, -630])
