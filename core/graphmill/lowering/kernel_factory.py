@@ -174,8 +174,8 @@ class KernelFactory:
         # A host kernel computes with NumPy arrays, even on a device with its own memory.
         if choice.definition.host and not self._device.is_host_memory:
             return np
-        general = choice.definition.backend is None and self._device.general_backend
-        return self._device.namespace(general or choice.backend)
+        declared = choice.definition.backend
+        return self._device.namespace(declared or self._device.general_backend or choice.backend)
 
     def _call_of_function(self, node: Node) -> OpKernel:
         """Return a kernel that calls the library function that is the node's op."""

@@ -105,32 +105,24 @@ def with_default_budget(
 
     itemsize = max(dtype.as_numpy_dtype.itemsize for dtype in node.output_types)
     most = default_limit() // itemsize
-    if definition.stateful or namespace is not np:
-        num_leading = int(definition.stateful)
-        # The values of devices need not have a `size`; PyTorch's is a method.
+    if len(node.in_edges) == 2 and namespace is np and not definition.stateful:
 
-        def with_shapes(*args: Any, **keywords: Any) -> Any:
-            inputs = args[num_leading:]
-            if math.prod([math.prod(x.shape) for x in inputs]) > most:
-                _request(inputs, itemsize)
-            return compute(*args, **keywords)
-
-        return with_shapes
-    if len(node.in_edges) == 2:
-
-        def with_two_inputs(x: Any, y: Any) -> Any:
+        def with_two_arrays(x: Any, y: Any) -> Any:
             if x.size * y.size > most:
                 _request((x, y), itemsize)
             return compute(x, y)
 
-        return with_two_inputs
+        return with_two_arrays
+    num_leading = int(definition.stateful)
 
-    def with_inputs(*inputs: Any) -> Any:
-        if math.prod([x.size for x in inputs]) > most:
+    def with_shapes(*args: Any, **keywords: Any) -> Any:
+        inputs = args[num_leading:]
+        # The values of devices need not have a `size`; PyTorch's is a method.
+        if math.prod([math.prod(x.shape) for x in inputs]) > most:
             _request(inputs, itemsize)
-        return compute(*inputs)
+        return compute(*args, **keywords)
 
-    return with_inputs
+    return with_shapes
 
 
 def _request(inputs: Sequence[Any], itemsize: int) -> None:
