@@ -57,9 +57,13 @@ flowchart LR
   not guarantee it.
 - **Feeds** lose nothing: 1.5 for an integer, a complex number for a real one and a value out of
   range are errors; TensorFlow truncates them. A value that equals an integer (2.0) may be fed for
-  it. `None` is an error; TensorFlow feeds NaN. The output number of a fed tensor may be left out:
-  `"x"` is `"x:0"`. Functions of `make_callable_from_options` check the shapes of their arguments as
-  `run` does.
+  it. `None` is an error; TensorFlow feeds NaN. So are text for a number, and a tensor that is fed
+  under two names; TensorFlow parses the first and takes the second value. The output number of a
+  fed tensor may be left out: `"x"` is `"x:0"`. A key names one tensor: feed the parts of a tuple of
+  tensors, of `IndexedSlices` and of sparse and ragged tensors one by one. Functions of
+  `make_callable_from_options` check the shapes of their arguments as `run` does.
+- **Fetches**: `"^x"` names the operation `x`. `partial_run` takes operations, too; TensorFlow
+  refuses them.
 - **Sessions** report settings at once: an unknown device type in `device_count`, an unknown
   `executor_type`, and pools of one `global_name` with different numbers of threads are errors when
   the session is made. Debug watches of nodes that do not exist are errors. With

@@ -15,7 +15,7 @@ from graphmill.graph.graph import Graph
 from graphmill.plugin.host import default_host
 from graphmill.runtime.process.fork import fork_safe_lock
 from graphmill.session.options import as_message, run_options_of
-from graphmill.session.steps.feeds import check_declared_once, checked_feeds
+from graphmill.session.steps.feeds import check_declared_once, check_values, checked_feeds
 from graphmill.session.steps.fetches import FetchPlan, feed_name, several, target_name
 from graphmill.session.targets import new_session, reset
 
@@ -173,7 +173,7 @@ class Session:
         feeds = checked_feeds(feed_dict)
         plan, key = self._signature(fetches, feeds, targets)
         if not (key[1] or key[2]):
-            return plan.rebuild([])
+            return self._nothing(plan, key[0], feeds.values())
         values = list(feeds.values())
         return plan.rebuild(
             impl.run(key, values, run_options_of(options, run_metadata), run_metadata)
@@ -204,6 +204,8 @@ class Session:
             NotFoundError: a name does not exist, or an op has no kernel.
         """
         plan, key = self._signature(fetches, several(feed_list), targets)
+        if not (key[1] or key[2]):
+            return self._callable_of_nothing(plan, key[0])
         call = self._impl.make_callable(key, plan.rebuild, run_options_of(options))
         return self._with_options(call, plan, key) if accept_options else call
 
@@ -478,6 +480,25 @@ class Session:
             yield self
         finally:
             pop_default_session(self, self._source)
+
+    def _nothing(self, plan: FetchPlan, names: Sequence[str], values: Iterable[Any]) -> Any:
+        """Return the structure of no fetches, after the check that is made of feeds in any call."""
+        feeds = zip(names, values, strict=True)
+        check_values(feeds, self._impl.graph, self._source, self._host.ops)
+        return plan.rebuild([])
+
+    def _callable_of_nothing(self, plan: FetchPlan, names: Sequence[str]) -> Callable[..., Any]:
+        """Return what `make_callable` returns if nothing is fetched or run."""
+
+        def call(*values: Any, options: Any = None, run_metadata: Any = None) -> Any:
+            del run_metadata  # nothing runs
+            self._impl.check_open()
+            run_options_of(options)  # it raises for what is no RunOptions
+            if len(values) != len(names):
+                raise InvalidValueError(f"expected {len(names)} values, got {len(values)}")
+            return self._nothing(plan, names, values)
+
+        return call
 
     def _with_options(
         self, call: Callable[..., Any], plan: FetchPlan, key: Signature

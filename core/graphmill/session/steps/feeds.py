@@ -13,14 +13,14 @@ import numpy as np
 
 from graphmill.dtypes import as_dtype, resource, string
 from graphmill.errors import InvalidArgumentError, InvalidValueError
-from graphmill.graph.node import parse_tensor_name
+from graphmill.graph.node import find_tensor, parse_tensor_name
 from graphmill.ops.attrs.attr_types import ShapeAttr
 from graphmill.ops.definition.op_traits import Source
 from graphmill.runtime.resources.session_state import StoredTensor
 from graphmill.runtime.resources.variables import ResourceHandle
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from graphmill.dtypes import DType
     from graphmill.graph.graph import Graph
@@ -40,6 +40,9 @@ _FROM_KINDS = {
 }
 _PLAIN_VALUES = (bool, int, float, complex, str, bytes, list, tuple, dict, np.generic, np.ndarray)
 """Classes of values that are refused as variants: kernels would misinterpret them."""
+_NUMBERS = (bool, int, float, complex, np.number, np.bool_)
+_LONG = 8  # bytes of the integer types that float64 does not hold
+_SMALL = 2  # bytes of the floating-point types that do not hold all integers, even if rounded
 _SCALAR_MEANS_UNKNOWN_BEFORE = 24  # older producers wrote rank 0 for an unknown shape
 
 
@@ -70,6 +73,27 @@ def check_declared_once(signature: Signature) -> None:
             raise InvalidValueError(f"Endpoint {name!r} fed more than once; declare it once")
         if name in fetches:
             raise InvalidValueError(f"{name} is both fed and fetched; declare it as one of the two")
+
+
+def check_values(
+    feeds: Iterable[tuple[str, Any]], full: Graph, source: Graph | None, ops: OpRegistry
+) -> None:
+    """Check values of a call that runs nothing, as if it ran.
+
+    Args:
+        feeds: the name of each fed tensor, and the value.
+        full: the session's full graph.
+        source: the program's graph object, if there is one.
+        ops: definitions of the ops of its functions.
+
+    Raises:
+        UnknownNameError: a tensor does not exist.
+        InvalidValueError: a value does not fit its tensor.
+    """
+    for name, value in feeds:
+        node, output = find_tensor(full, name, "feed")
+        shape = feed_shape(full, source or full, name, ops)
+        feed_converter(name, node.output_types[output], shape)(value)
 
 
 def static_shape(node: Node, output: int, producer: int) -> Shape:
@@ -193,18 +217,48 @@ def _to_array(name: str, value: Any, dtype: DType) -> np.ndarray[Any, Any]:
         return array.view()  # `__array__` may have returned the object's own array
     if array.size == 0 and not hasattr(value, "__array__"):
         return array.astype(expected)  # an empty list has no type
+    if array.dtype == object or (array.dtype == np.float64 and _may_have_rounded(value, dtype)):
+        found = _of_numbers(np.asarray(value, object), dtype)
+        if found is not None:
+            return found
     return _cast(name, array, dtype)
+
+
+def _may_have_rounded(value: Any, dtype: DType) -> bool:
+    """Return whether NumPy may have rounded integers of a list, because it has other numbers."""
+    return dtype.kind in "iu" and dtype.size == _LONG and isinstance(value, (list, tuple))
+
+
+def _of_numbers(array: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any] | None:
+    """Return the numbers of an array of objects as `dtype`; None if one does not fit."""
+    items = array.ravel().tolist()
+    if not all(isinstance(item, _NUMBERS) for item in items):
+        return None
+    try:
+        with np.errstate(all="ignore"):
+            cast = array.astype(dtype.as_numpy_dtype)
+    except (OverflowError, TypeError, ValueError):  # too large, complex or NaN
+        return None
+    if dtype.kind in "fc":
+        has_lost = any(isinstance(item, int) for item in array[np.isinf(cast)].ravel())
+    else:
+        has_lost = cast.ravel().tolist() != items
+    return None if has_lost else cast
 
 
 def _cast(name: str, array: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
     """Cast `array` to `dtype`; values may change only by the rounding of floating-point numbers.
 
-    So 1.5 and 2**40 are refused for int32, but 2.0 is accepted, as are 0 and 1 for bool.
+    So 1.5 and 2**40 are refused for int32, but 2.0 is accepted, as are 0 and 1 for bool. Integers
+    that would be infinite in float16 are refused.
     """
     if _kind(array) in _FROM_KINDS[dtype.kind]:
         with np.errstate(all="ignore"):
             cast = array.astype(dtype.as_numpy_dtype)
-        if dtype.kind in "fc" or np.array_equal(cast, array):
+        if dtype.kind in "fc":
+            if array.dtype.kind not in "iu" or dtype.size > _SMALL or np.isfinite(cast).all():
+                return cast
+        elif np.array_equal(cast, array):
             return cast
         if array.dtype.kind not in "iub":
             raise InvalidValueError(

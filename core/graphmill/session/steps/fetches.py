@@ -138,13 +138,13 @@ def several(items: Any) -> Iterable[Any]:
     """Return targets or feeds as an iterable: a single one, or None, is converted."""
     if items is None:
         return ()
-    return (items,) if isinstance(items, str) or hasattr(items, "name") else items
+    return (items,) if isinstance(items, (str, bytes)) or hasattr(items, "name") else items
 
 
 def _reference(value: Any, role: str, graph: Graph | None) -> str:
     """Return the name of a tensor or operation object, of graphmill or another library."""
     is_output = hasattr(value, "value_index")
-    name = output_name(value) if is_output else getattr(value, "name", None)
+    name = output_name(value) if is_output else _other_name(value, role)
     if not isinstance(name, str):
         raise InvalidValueError(
             f"{role} {value!r} ({type(value).__name__}) is not a tensor, operation or name"
@@ -153,6 +153,16 @@ def _reference(value: Any, role: str, graph: Graph | None) -> str:
     if graph is not None and isinstance(owner, Graph) and owner is not graph:
         raise InvalidValueError(f"{role} {value!r} does not belong to the session's graph")
     return name
+
+
+def _other_name(value: Any, role: str) -> Any:
+    """Return the name of what is not a tensor; None if it has none."""
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if role == "feed" and dataclasses.is_dataclass(value) and hasattr(value, "indices"):
+        # The name of an `IndexedSlices` is that of its values alone.
+        raise InvalidValueError(f"feed {value!r} is not a tensor; feed its values and indices")
+    return getattr(value, "name", None)
 
 
 def _nothing(values: Sequence[Any]) -> None:

@@ -55,6 +55,18 @@ def test_s7_a_callable_without_feeds_reports_the_placeholder(session: Any) -> No
         call()
 
 
+def test_s7_nothing_may_be_fetched(session: Any) -> None:
+    call = session.make_callable({"a": []}, ["a:0"], accept_options=True)
+    assert call(1.0, options=None, run_metadata=RunMetadata()) == {"a": []}
+    with pytest.raises(errors.InvalidArgumentError, match="expected 1 values, got 0"):
+        call()
+    with pytest.raises(errors.InvalidArgumentError, match="options"):
+        call(1.0, options=3)
+    session.close()
+    with pytest.raises(errors.CancelledError):
+        call(1.0)
+
+
 def test_s7_targets_run_as_well(session: Any, probe: Any) -> None:
     call = session.make_callable("neg:0", ["a:0"], targets=["count"])
     assert [call(1.0), call(2.0)] == [-1, -2]

@@ -57,6 +57,13 @@ def converted(value: Any, dtype: str, shape: tuple[int, ...] | None = None) -> A
         (2.0, "int32", np.array(2, np.int32)),
         (np.zeros(1, np.float32), "int64", np.zeros(1, np.int64)),
         ([1.0, -2.0], "int8", np.array([1, -2], np.int8)),
+        (10**30, "float64", np.array(1e30)),
+        ([10**30, 1j], "complex64", np.array([1e30, 1j], np.complex64)),
+        (np.array([[1, 2.5]], object), "float32", np.array([[1, 2.5]], np.float32)),
+        (np.array([np.float32(2), True], object), "int32", np.array([2, 1], np.int32)),
+        (np.array([float("inf"), 1], object), "float16", np.array([np.inf, 1], np.float16)),
+        ([2**53 + 1, 1.0], "int64", np.array([2**53 + 1, 1])),
+        ([[2**63, 1.0]], "uint64", np.array([[2**63, 1]], np.uint64)),
     ],
 )
 def test_s6_values_become_tensors_of_the_graphs_type(
@@ -83,6 +90,13 @@ def test_s6_values_become_tensors_of_the_graphs_type(
         (2, "bool", "does not fit in bool"),
         (300, "qint8", "does not fit in qint8"),
         (2**70, "int64", "dtype object"),
+        (10**400, "float64", "dtype object"),
+        (2**31, "float16", "does not fit in float16"),
+        (np.array([2**31, 1.0], object), "float16", "dtype object"),
+        (np.array([1.5, 1], object), "int32", "dtype object"),
+        (np.array([2], object), "bool", "dtype object"),
+        (np.array([1j], object), "float32", "dtype object"),
+        ([2**63, -1], "int64", "9.223372036854776e[+]18 is not an integer of that type"),
         (1j, "float32", "dtype complex128"),
         ("text", "float32", "dtype <U4"),
         (["1"], "int32", "dtype <U1"),
@@ -263,6 +277,38 @@ def session() -> Any:
 
 
 X = np.array([1, 2], np.float32)
+
+
+def test_s6_names_of_feeds_may_be_bytes(session: Any) -> None:
+    assert session.run("y:0", {b"x:0": X}).tolist() == [-1, -2]
+    assert session.make_callable("y:0", b"x:0")(X).tolist() == [-1, -2]
+
+
+@pytest.mark.parametrize(
+    ("feeds", "words"),
+    [
+        ({"x:0": "text"}, "Cannot feed a value of dtype <U4 for tensor 'x:0'"),
+        ({"other:0": 1.0}, "feed 'other' does not exist"),
+        ({"x:5": 1.0}, "feed 'x:5' does not exist"),
+    ],
+)
+def test_s6_feeds_are_checked_if_nothing_is_fetched(session: Any, feeds: Any, words: str) -> None:
+    assert session.run([[], {}], {"x:0": X}) == [[], {}]
+    with pytest.raises(errors.OpError, match=words):
+        session.run([], feeds)
+    with pytest.raises(errors.OpError, match=words):
+        session.make_callable({}, list(feeds))(*feeds.values())
+
+
+def test_s6_rows_of_a_gradient_are_no_key_of_feeds() -> None:
+    graph = Graph()
+    x = graph.placeholder("float32", [2], name="x")
+    rows = graphmill.IndexedSlices(x, graph.constant([0, 1]))
+    with (
+        graphmill.Session(graph=graph) as session,
+        pytest.raises(errors.InvalidArgumentError, match="feed its values and indices"),
+    ):
+        session.run(x, {rows: [1.0, 2.0]})
 
 
 def test_s6_any_tensor_can_be_fed(session: Any) -> None:
