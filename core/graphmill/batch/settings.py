@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from graphmill.batch.conversion import RowConverter
 from graphmill.batch.rows import RowReader
@@ -21,6 +21,14 @@ if TYPE_CHECKING:
     from graphmill.cli.model.loaded_model import LoadedModel
     from graphmill.cli.model.summary import Port
     from graphmill.plugin.host import Host
+
+
+_SECONDS_BEFORE_COMPILING: Final = 1.0
+"""For how long a run interprets its model at most before it is compiled.
+
+About so long JAX takes to be imported and to compile a small model, in the way of the threads that
+read, decode and run. A run that is shorter never pays for that; a longer one pays at most twice.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +97,7 @@ def load(settings: BatchSettings, host: Host, threads: int = 0) -> LoadedModel:
         settings.allow,
         trust=settings.trust,
     )
+    config.graphmill.jit_after_seconds = _SECONDS_BEFORE_COMPILING
     if threads:
         config.intra_op_parallelism_threads = threads
     return load_model(

@@ -131,7 +131,9 @@ def _why_not_built(executors: ExecutorsAndKeys, hot_steps: HotSteps) -> str:
         return hot_steps.why_never or "watched and partial steps are interpreted"
     if hot.state is HotState.COUNTING:
         done = f"; it has run {executors.step_count}" if executors.step_count else ""
-        return f"the graph is rebuilt for compilation after {executors.build_at} steps{done}"
+        seconds = hot_steps.after_seconds
+        more = f" and {seconds:g} seconds of steps" if seconds else ""
+        return f"the graph is rebuilt for compilation after {executors.build_at} steps{more}{done}"
     if hot.state in (HotState.QUEUED, HotState.BUILDING):
         return "the graph is being rebuilt for compilation"
     return f"the graph could not be rebuilt for compilation: {hot.reason}"

@@ -381,6 +381,7 @@ class GraphmillOptions(_message.Message):
     ALLOW_FIELD_NUMBER: _builtins.int
     JIT_MAX_CLUSTER_SIZE_FIELD_NUMBER: _builtins.int
     JIT_NODE_TIMES_FIELD_NUMBER: _builtins.int
+    JIT_AFTER_SECONDS_FIELD_NUMBER: _builtins.int
     jit: _builtins.str
     """Compilation of graphs that run often: "off"; "tiered" (the default), behind the steps that
     run; "eager", before the first result.
@@ -411,6 +412,10 @@ class GraphmillOptions(_message.Message):
     """
     jit_node_times: _builtins.bool
     """In traced steps, measure the times of the nodes in compiled clusters with JAX's profiler."""
+    jit_after_seconds: _builtins.float
+    """For how many seconds, all together, steps of a signature must have run before its graph is built
+    again for compilation; 0 for no such condition.
+    """
     @_builtins.property
     def forbid_effects(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Effects that no kernel of the session may have: "fs.read", "fs.write", "net", "process",
@@ -439,10 +444,11 @@ class GraphmillOptions(_message.Message):
         allow: _abc.Iterable[_builtins.str] | None = ...,
         jit_max_cluster_size: _builtins.int = ...,
         jit_node_times: _builtins.bool = ...,
+        jit_after_seconds: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allow", b"allow", "deterministic", b"deterministic", "forbid_effects", b"forbid_effects", "jit", b"jit", "jit_after_steps", b"jit_after_steps", "jit_cache_bytes", b"jit_cache_bytes", "jit_cache_dir", b"jit_cache_dir", "jit_max_cluster_size", b"jit_max_cluster_size", "jit_min_cluster_size", b"jit_min_cluster_size", "jit_node_times", b"jit_node_times", "memory_budget_bytes", b"memory_budget_bytes", "policy", b"policy", "transport", b"transport"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allow", b"allow", "deterministic", b"deterministic", "forbid_effects", b"forbid_effects", "jit", b"jit", "jit_after_seconds", b"jit_after_seconds", "jit_after_steps", b"jit_after_steps", "jit_cache_bytes", b"jit_cache_bytes", "jit_cache_dir", b"jit_cache_dir", "jit_max_cluster_size", b"jit_max_cluster_size", "jit_min_cluster_size", b"jit_min_cluster_size", "jit_node_times", b"jit_node_times", "memory_budget_bytes", b"memory_budget_bytes", "policy", b"policy", "transport", b"transport"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -101,9 +101,10 @@ class HotGraph(StateMachine[HotState, HotEvent, HotAction]):
         items: its partitions if it is hot, else None.
         reason: why it is in its state; may be empty.
         since: the number of steps before it took over; a statistic.
+        seconds: how long the steps have run whose durations were wanted.
     """
 
-    __slots__ = ("history", "items", "reason", "since")
+    __slots__ = ("history", "items", "reason", "seconds", "since")
 
     def __init__(self) -> None:
         self.history = TransitionHistory(_HISTORY_LENGTH)
@@ -111,3 +112,4 @@ class HotGraph(StateMachine[HotState, HotEvent, HotAction]):
         self.items: tuple[PerPartition, ...] | None = None
         self.reason = ""
         self.since = 0
+        self.seconds = 0.0

@@ -1,9 +1,10 @@
 """`HotSteps`: rebuild the graphs of frequently run signatures for speed (phase HOT).
 
 The executors of the first steps are created as quickly as possible. When a signature has run
-`after_steps` times, its graph is pruned and lowered again in the background, this time with the
-passes of phase `HOT`, and the executors of that graph take over. This happens before the first step
-if the graph is small and has loops, and in a deterministic session, so that all steps run alike.
+`after_steps` times, and for `after_seconds`, its graph is pruned and lowered again in the
+background, this time with the passes of phase `HOT`, and the executors of that graph take over.
+This happens before the first step if the graph is small and has loops, and in a deterministic
+session, so that all steps run alike.
 Steps that are watched or partial, and those of a debugger, run on executors of their own, in which
 every node is visible.
 """
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 MODES: Final = ("off", "tiered", "eager")
 _COUNTS: Final = (
     "jit_after_steps",
+    "jit_after_seconds",
     "jit_min_cluster_size",
     "jit_max_cluster_size",
     "jit_cache_bytes",
@@ -83,6 +85,7 @@ class HotSteps:
     Attributes:
         mode: one of `MODES`.
         after_steps: after how many steps of a signature to rebuild its graph; -1 for never.
+        after_seconds: how long steps after these must have run, all together, before it is rebuilt.
         why_never: why graphs are never rebuilt; empty if they are.
 
     Raises:
@@ -105,6 +108,7 @@ class HotSteps:
             )
         is_off = bool(self.why_never)
         self.after_steps = _NO_STEPS if is_off else config.graphmill.jit_after_steps or _AFTER_STEPS
+        self.after_seconds: float = config.graphmill.jit_after_seconds
         wants_one_tier = self.mode == "eager" or config.graphmill.deterministic
         if wants_one_tier and not is_off:
             self.after_steps = 0
@@ -136,8 +140,24 @@ class HotSteps:
                 return
         self._build(executors)
 
-    def build_later(self, executors: ExecutorsAndKeys) -> None:
-        """Submit the rebuild of a signature's graph to the background thread."""
+    def build_later(self, executors: ExecutorsAndKeys) -> bool:
+        """Submit the rebuild of a signature's graph to the background thread, if it is due.
+
+        Returns:
+            Whether it is not due, as steps have not run for `after_seconds` yet. Then the duration
+            of the step that starts now is wanted, see `count_seconds`.
+        """
+        if executors.hot.seconds < self.after_seconds:
+            return True
+        self._submit(executors)
+        return False
+
+    def count_seconds(self, executors: ExecutorsAndKeys, seconds: float) -> None:
+        """Add the duration of a step for which `build_later` wanted it."""
+        with self._lock:
+            executors.hot.seconds += seconds
+
+    def _submit(self, executors: ExecutorsAndKeys) -> None:
         if not self._send_in(HotState.COUNTING, executors, HotEvent.RAN_OFTEN):
             return  # another thread was first
         job = partial(self._build_queued, executors)
@@ -271,7 +291,7 @@ def _num_function_nodes(library: FunctionLibrary) -> int:
 
 def _mode(config: ConfigProto) -> str:
     for key in _COUNTS:
-        if getattr(config.graphmill, key) < 0:
+        if not getattr(config.graphmill, key) >= 0:  # NaN, too
             raise InvalidArgumentError(
                 f"config.graphmill.{key} is {getattr(config.graphmill, key)}; expected a number of "
                 f"at least 0 (0 selects the default)"

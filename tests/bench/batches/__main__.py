@@ -97,6 +97,7 @@ def run_process(python: str, arguments: list[str], *, is_ours: bool) -> Times:
     """Run one of the two scripts, and return its times."""
     environment = dict(os.environ, TF_CPP_MIN_LOG_LEVEL="2", CUDA_VISIBLE_DEVICES="-1")
     environment.pop("PYTHONPATH", None)
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # what pip installs has its bytecode
     if is_ours:
         environment["PYTHONPATH"] = os.pathsep.join((str(ROOT / "core"), str(ROOT / "plugins")))
     script = "graphmill_batches.py" if is_ours else "tensorflow_batches.py"

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from graphmill import batch, errors, files, proto, tf_record
+from graphmill.plugin.host import default_host
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,6 +50,14 @@ def test_table_feeds_the_only_input(sums: str, table: Path, tmp_path: Path) -> N
     )
     assert (first["file"], first["line"]) == (str(table), "2")
     assert not (tmp_path / "out.csv.partial").exists()
+
+
+def test_short_run_is_not_compiled(sums: str, table: Path, tmp_path: Path) -> None:
+    background = default_host().background
+    background.wait_idle()
+    before = background.num_done + background.num_dropped
+    assert batch.run(sums, table, tmp_path / "out.csv", batch_size=2).rows == 100
+    assert background.num_done + background.num_dropped == before
 
 
 def test_columns_feed_inputs_by_name(products: str, tmp_path: Path) -> None:

@@ -78,6 +78,10 @@ def run(made: graphmill.Session, host: Host, steps: int) -> None:
         ({}, [0, 0, 1, 1]),
         ({"jit": "tiered", "jit_after_steps": 1}, [1, 1, 1, 1]),
         ({"jit": "tiered", "jit_after_steps": 4}, [0, 0, 0, 1]),
+        # The duration of the third step is the first that counts.
+        ({"jit_after_seconds": 1e-9}, [0, 0, 0, 1]),
+        ({"jit_after_seconds": 1e9}, [0, 0, 0, 0]),
+        ({"jit": "eager", "jit_after_seconds": 1e9}, [1, 1, 1, 1]),
         ({"jit": "eager"}, [1, 1, 1, 1]),
         ({"jit": "off"}, [0, 0, 0, 0]),
     ],
@@ -103,7 +107,18 @@ def test_executor_can_refuse_rebuild(
     assert hot.seen == 0
 
 
-@pytest.mark.parametrize("key", ["jit_after_steps", "jit_min_cluster_size", "jit_max_cluster_size"])
+def test_reason_names_the_seconds_before_a_rebuild(hot: HotPass, host: Host) -> None:
+    with session(host, jit_after_seconds=90) as made:
+        run(made, host, 4)
+        (record,) = explain_all(made)
+        assert "after 3 steps and 90 seconds of steps; it has run 4" in record.reason
+    assert hot.seen == 0
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["jit_after_steps", "jit_after_seconds", "jit_min_cluster_size", "jit_max_cluster_size"],
+)
 def test_config_without_effect_is_refused(key: str, host: Host) -> None:
     with pytest.raises(InvalidArgumentError, match=key):
         session(host, **{key: -1})

@@ -166,15 +166,22 @@ class RegisteredGraph:
         """Whether a step is in progress."""
         return self._num_users > 1
 
-    def items_of_next_step(self, step_id: int) -> tuple[PerPartition, ...]:
-        """Return the partitions for the next step, and count the step."""
+    def items_of_next_step(self, step_id: int) -> tuple[tuple[PerPartition, ...], bool]:
+        """Return the partitions for the next step, and count the step.
+
+        Returns:
+            The partitions, and whether `count_seconds` wants the duration of the step.
+        """
         executors = self.executors
         count = executors.step_count = executors.step_count + 1
         executors.last_step = step_id
         items = executors.serving
-        if count >= executors.build_at:
-            self._hot_steps.build_later(executors)
-        return items
+        is_timed = count >= executors.build_at and self._hot_steps.build_later(executors)
+        return items, is_timed
+
+    def count_seconds(self, seconds: float) -> None:
+        """Add the duration of a step; see `HotSteps.count_seconds`."""
+        self._hot_steps.count_seconds(self.executors, seconds)
 
     def build_hot(self) -> None:
         """Build the hot graph now, if one is due."""

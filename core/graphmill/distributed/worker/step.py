@@ -102,8 +102,9 @@ class WorkerStep:
         Raises:
             OpError: the first error; the rendezvous has been aborted with it.
         """
-        items = self._items = self._graph.items_of_next_step(self._call.step_id)
-        started = now()
+        items, is_timed = self._graph.items_of_next_step(self._call.step_id)
+        self._items = items
+        started, began = now(), time.perf_counter()
         try:
             with np.errstate(all="ignore"), running(self._args):
                 if all(item.executor.honours_deadlines for item in items):
@@ -123,6 +124,8 @@ class WorkerStep:
             self._rendezvous.start_abort(failure)
             raise failure from error
         else:
+            if is_timed:
+                self._graph.count_seconds(time.perf_counter() - began)
             if self.collector is not None:
                 interpreted = self._graph.executors.items
                 ops = self._graph.host.ops

@@ -221,9 +221,10 @@ def _run(
         SHUTDOWN.exit_daemon()
     count = executors.step_count = executors.step_count + 1
     executors.last_step = args.step_id
-    if count >= executors.build_at:
-        # This step runs on `items`, which were chosen before, however soon the rebuild is done.
-        session.hot_steps.build_later(executors)
+    began = 0.0
+    # This step runs on `items`, which were chosen before, however soon the rebuild is done.
+    if count >= executors.build_at and session.hot_steps.build_later(executors):
+        began = time.perf_counter()
     is_done = False
     thread = args.runner.owner
     outer = RUNNING.get(thread)
@@ -261,6 +262,8 @@ def _run(
         ) from error
     else:
         is_done = True
+        if began:
+            session.hot_steps.count_seconds(executors, time.perf_counter() - began)
     finally:
         leave(thread, outer)
         args.close()

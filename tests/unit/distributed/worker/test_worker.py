@@ -332,6 +332,21 @@ def test_registered_graphs_become_hot(cluster: Cluster) -> None:
         assert cluster.run(handles, {"x:0": np.float32(n)}, ["y:0"]) == [2 * n]
 
 
+@pytest.mark.parametrize(("seconds", "is_hot"), [(1e-9, True), (1e9, False)])
+def test_registered_graph_becomes_hot_after_the_seconds_of_its_steps(
+    seconds: float, is_hot: bool, cluster: Cluster
+) -> None:
+    handles = there_and_back(cluster)
+    worker = cluster.workers[0]
+    graph = worker.sessions.find("s", was_created=True).graphs.acquire(handles[0])
+    graph._hot_steps.after_seconds = seconds
+    for n in range(4):  # the third is the first whose duration counts
+        assert cluster.run(handles, {"x:0": np.float32(n)}, ["y:0"]) == [2 * n]
+    graph.host.background.wait_idle()
+    assert (graph.executors.hot_items is not None) == is_hot
+    graph.release()
+
+
 LIBRARY = """
 function {{
   signature {{ name: "F" input_arg {{ name: "a" type: DT_FLOAT }}
