@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import re
 import threading
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar, cast
 
 from graphmill import errors
 
@@ -346,6 +346,10 @@ def _describe(value: object) -> str:
     """Return "module:name" of a class or function, or of the class of another object."""
     named: Any = value if hasattr(value, "__qualname__") else type(value)
     return f"{named.__module__}:{named.__qualname__}"
+
+
+PLAIN_FUNCTION: Final = "__graphmill_function__"
+"""The attribute of a function that only explains wrong arguments: the one that it calls."""
 
 
 def function_source(function: Callable[..., Any]) -> str:

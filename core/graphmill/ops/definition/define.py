@@ -7,15 +7,17 @@
         '''Multiply by a number.'''
         return x * xp.asarray(factor, x.dtype)
 
-The decorator returns the function unchanged, so `@kernel` of `graphmill.runtime.kernels.kernel` can
-also declare it as the op's kernel. `graphmill.ops.definition.op_functions.op_function(scale_by)`
+The decorator returns a function that is called as before, so `@kernel` of
+`graphmill.runtime.kernels.kernel` can also declare it as the op's kernel; a call with wrong
+arguments names the op. `graphmill.ops.definition.op_functions.op_function(scale_by)`
 returns a function that adds nodes of the op to a graph.
 """
 
 from __future__ import annotations
 
+import functools
 import inspect
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
@@ -26,7 +28,7 @@ from graphmill.ops.definition.op_def import ArgDef, AttrDef, OpDef
 from graphmill.ops.definition.op_def_validation import validate_op_def
 from graphmill.ops.definition.op_registry import OP_ATTRIBUTE
 from graphmill.ops.definition.op_traits import DEFAULT_TRAITS, OpTraits, effect_set
-from graphmill.registry import function_source
+from graphmill.registry import PLAIN_FUNCTION, function_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -119,9 +121,54 @@ def op(
             function, name or op_name(function.__name__), types or {}, outputs, **options
         )
         setattr(function, OP_ATTRIBUTE, op_def)
-        return function
+        return function if inspect.isclass(function) else _explaining(function, op_def)
 
     return define
+
+
+def _explaining(function: _Function, op_def: OpDef) -> _Function:
+    """Return the function with errors that explain wrong arguments.
+
+    Many call it to add a node, which is what the functions of `graphmill.ops` do.
+    """
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except TypeError as error:
+            problem = _wrong_arguments(function, args, kwargs)
+            if not problem:
+                raise
+            raise TypeError(_call_advice(function, op_def, problem)) from error
+
+    setattr(call, PLAIN_FUNCTION, function)
+    return cast("_Function", call)
+
+
+def _wrong_arguments(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> str:
+    """Return why a function cannot be called with arguments; empty if it can."""
+    try:
+        inspect.signature(function).bind(*args, **kwargs)
+    except TypeError as error:
+        return str(error)
+    return ""
+
+
+def _call_advice(function: Callable[..., Any], op_def: OpDef, problem: str) -> str:
+    from graphmill.ops.definition.op_functions import op_signature  # after a mistake only
+
+    name = function.__name__
+    parameters = [
+        parameter.replace(annotation=inspect.Parameter.empty)
+        for parameter in inspect.signature(function).parameters.values()
+    ]
+    return (
+        f"{name}{inspect.Signature(parameters)}, which computes op {op_def.name!r}: {problem}; "
+        f"graphmill.op_function({name}){op_signature(op_def)} adds a node of the op to a graph"
+    )
 
 
 def _traits(effects: Iterable[str] | None, traits: OpTraits | None) -> OpTraits:

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from graphmill.dtypes import DType, as_dtype
 from graphmill.errors import InvalidArgumentError
 from graphmill.ops.definition.op_traits import EFFECTS, effect_set
-from graphmill.registry import function_source
+from graphmill.registry import PLAIN_FUNCTION, function_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -276,7 +276,7 @@ def kernel(
     def declare(function: _Declared) -> _Declared:
         definition = KernelDef(
             ops=op_types,
-            function=function,
+            function=getattr(function, PLAIN_FUNCTION, function),
             backend=backend,
             device=(device,) if isinstance(device, str) else tuple(device),
             types={name: tuple(map(as_dtype, allowed)) for name, allowed in (types or {}).items()},

@@ -54,9 +54,39 @@ def test_a_signature_gives_inputs_attrs_outputs_and_texts() -> None:
     )
 
 
-def test_function_is_unchanged_and_can_be_the_kernel() -> None:
+def test_function_is_called_as_before_and_can_be_the_kernel() -> None:
     assert scale_by(np, np.float32(3), factor=2.0) == 6.0
     assert [k.ops for k in kernels_of(scale_by)] == [("MyPackage>ScaleBy",)]
+
+
+def test_call_with_wrong_arguments_names_the_op_and_how_to_add_a_node() -> None:
+    x = Graph().placeholder("float32", name="x")
+    with pytest.raises(TypeError) as caught:
+        scale_by(x)
+    assert str(caught.value) == (
+        "scale_by(xp, x, *, factor=2.0), which computes op 'MyPackage>ScaleBy': missing a required "
+        "argument: 'x'; graphmill.op_function(scale_by)(x, *, factor=2.0, name=None) adds a node "
+        "of the op to a graph"
+    )
+
+
+def test_type_error_of_the_function_itself_is_kept() -> None:
+    @op("MyPackage>Fails")
+    def fails(xp: Any, x: T) -> T:
+        raise TypeError(f"no {x}")
+
+    with pytest.raises(TypeError, match=r"^no 3$"):
+        fails(np, 3)
+
+
+@pytest.mark.parametrize("is_kernel_first", [True, False])
+def test_kernels_are_called_without_the_explanation(is_kernel_first: bool) -> None:
+    def plain(xp: Any, x: T) -> T:
+        return x
+
+    define, declare = op("MyPackage>Plain"), kernel("MyPackage>Plain")
+    defined = define(declare(plain)) if is_kernel_first else declare(define(plain))
+    assert [one.function for one in kernels_of(defined)] == [plain]
 
 
 def test_function_adds_nodes_of_it() -> None:
