@@ -139,9 +139,9 @@ class QueueRunner:
             pass  # the input has ended, or the queue was closed
         except CancelledError as error:
             if coord is None or not coord.should_stop():  # else the stop cancelled it
-                self._note(error, coord)
+                self._note(error, coord, op)
         except OpError as error:
-            self._note(error, coord)
+            self._note(error, coord, op)
         finally:
             self._end_thread(sess, coord)
 
@@ -157,7 +157,7 @@ class QueueRunner:
                 sess.run([], targets=[self.close_op])
             except OpError as error:
                 if not isinstance(error, CancelledError):  # the session was closed
-                    self._note(error, coord)
+                    self._note(error, coord, self.close_op)
 
     def _close_on_stop(self, sess: Session, coord: Coordinator) -> None:
         coord.wait_for_stop()
@@ -168,7 +168,10 @@ class QueueRunner:
         except OpError as error:
             coord.request_stop(error)
 
-    def _note(self, error: OpError, coord: Coordinator | None) -> None:
+    def _note(self, error: OpError, coord: Coordinator | None, op: str) -> None:
+        error.add_note(
+            f"raised in a thread of the queue runner of {self.name!r}, which runs {op!r}"
+        )
         if coord is not None:
             coord.request_stop(error)
             return

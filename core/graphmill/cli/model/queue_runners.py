@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from graphmill.errors import DeadlineExceededError, InvalidArgumentError
+from graphmill.errors import DeadlineExceededError, InvalidArgumentError, OpError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from graphmill.cli.model.loaded_model import RunnableModel
     from graphmill.proto import MetaGraphDef
+    from graphmill.session.session import Session
+    from graphmill.train.coordinator import Coordinator
     from graphmill.train.queue_runner import QueueRunner
 
 _LOCAL_INIT = "local_init_op"  # the collection that tf.train.Supervisor and Scaffold write
@@ -23,6 +26,9 @@ _ADVICE = "try: --queue-runners (queue_runners=True), which fills the queues of 
 @contextmanager
 def queue_runners_running(model: RunnableModel, *, is_on: bool) -> Iterator[None]:
     """Fill the queues of a model in threads in a `with` block; their errors are raised at its end.
+
+    A failed thread also ends a step that would wait for its queue, by closing the session, unless
+    the runner closes the queue itself.
 
     Args:
         model: the model.
@@ -50,11 +56,50 @@ def queue_runners_running(model: RunnableModel, *, is_on: bool) -> Iterator[None
     model.session.run([], targets=_local_initializers(meta_graph))
     coordinator = Coordinator()
     start_queue_runners(model.session, coordinator, runners=runners)
+    with _session_closed_on_error(model.session, coordinator, runners):
+        try:
+            yield
+        finally:
+            coordinator.request_stop()
+            _join(coordinator)
+
+
+def _join(coordinator: Coordinator) -> None:
+    """Wait for the threads; the error of one is one of execution."""
+    from graphmill.cli.error_reporting import mark_as_execution
+
+    try:
+        coordinator.join()
+    except OpError as error:
+        mark_as_execution(error)
+        raise
+
+
+@contextmanager
+def _session_closed_on_error(
+    session: Session, coordinator: Coordinator, runners: Sequence[QueueRunner]
+) -> Iterator[None]:
+    """Close the session when a runner fails, if some runner does not close its queue at a stop.
+
+    In TensorFlow, a step that waits for such a queue waits forever.
+    """
+    if all(runner.cancel_op for runner in runners):
+        yield
+        return
+
+    def watch() -> None:
+        coordinator.wait_for_stop()
+        try:
+            coordinator.raise_requested_exception()
+        except OpError:
+            session.close()
+
+    watcher = threading.Thread(target=watch, name="graphmill-queue-runner-watch", daemon=True)
+    watcher.start()
     try:
         yield
     finally:
-        coordinator.request_stop()
-        coordinator.join()
+        watcher.join()  # a stop has been requested
 
 
 def _local_initializers(meta_graph: MetaGraphDef) -> list[str]:

@@ -51,3 +51,23 @@ def test_local_variables_are_initialized(graphmill_cli: Callable[..., Any], tmp_
     outcome = graphmill_cli("run", str(tmp_path / "m.meta"), *arguments)
     assert outcome.code == 0, outcome.err
     assert json.loads(outcome.out)["outputs"]["dequeue:0"]["value"] == 5
+
+
+def test_failed_runner_ends_the_step_that_waits_for_its_queue(
+    graphmill_cli: Callable[..., Any], tmp_path: Path
+) -> None:
+    """A runner of an old graph may have no node that closes its queue."""
+    graph = graphmill.Graph()
+    with graph.as_default():
+        queue = ops.data_flow.fifo_queue_v2(component_types=["float32"], capacity=2, name="rows")
+        failing = ops.array.check_numerics(graph.constant(float("nan")), message="no number")
+        enqueue = ops.data_flow.queue_enqueue_v2(queue, [failing], name="fill")
+        ops.data_flow.queue_dequeue_v2(queue, component_types=["float32"], name="dequeue")
+        message = graphmill.proto.QueueRunnerDef(queue_name="rows", enqueue_op_name=[enqueue.name])
+        train.add_queue_runner(train.QueueRunner(message), graph)
+    train.export_meta_graph(tmp_path / "m.meta", graph)
+    arguments = ("--fetch", "dequeue:0", "--queue-runners")
+    outcome = graphmill_cli("run", str(tmp_path / "m.meta"), *arguments)
+    assert outcome.code == 4, outcome.err
+    assert "no number" in outcome.err
+    assert "raised in a thread of the queue runner of 'rows', which runs 'fill'" in outcome.err
