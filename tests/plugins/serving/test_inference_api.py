@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from tests.plugins.serving.served_models import TIMEOUT, options_for, write_echo, write_line
 
+from graphmill_plugins.serving.requests.batching_options import BatchingOptions
+
 INFER = "/v2/models/m/infer"
 X = {"name": "x", "shape": [2], "datatype": "FP32", "data": [1, 2.0]}
 
@@ -32,6 +34,34 @@ def test_health_and_metadata_are_served(line):
         "inputs": [{"name": "x", "datatype": "FP32", "shape": [-1]}],
         "outputs": [{"name": "y", "datatype": "FP32", "shape": [-1]}],
     }
+
+
+def test_configuration_is_served(serve, line, tmp_path):
+    tensors = {"data_type": "TYPE_FP32", "dims": [-1]}
+    expected = {
+        "name": "m",
+        "platform": "tensorflow_savedmodel",
+        "max_batch_size": 0,
+        "input": [{"name": "x", **tensors}],
+        "output": [{"name": "y", **tensors}],
+    }
+    assert line.get("/v2/models/m/config") == (200, expected)
+    assert line.get("/v2/models/m/versions/1/config") == (200, expected)
+    assert line.get("/v2/models/m/versions/3/config")[0] == 404
+    assert "model_configuration" in line.get("/v2")[1]["extensions"]
+
+
+def test_configuration_of_batches_leaves_out_their_dimension(serve, tmp_path):
+    batching = BatchingOptions(max_batch_size=16, max_wait_seconds=0.002)
+    model = write_echo(tmp_path / "m", "string", [None, 3])
+    client = serve(options_for(model, batching=batching))[1]
+    config = client.get("/v2/models/m/config")[1]
+    assert config["max_batch_size"] == 16
+    assert config["dynamic_batching"] == {"max_queue_delay_microseconds": 2000}
+    assert config["input"] == [{"name": "x", "data_type": "TYPE_STRING", "dims": [3]}]
+    line = serve(options_for(write_line(tmp_path / "n"), batching=batching))[1]
+    (x,) = line.get("/v2/models/m/config")[1]["input"]
+    assert (x["dims"], x["reshape"]) == ([1], {"shape": []})
 
 
 def test_infer_returns_the_outputs(line):

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from graphmill_plugins.serving.models.model_manager import ModelManager
     from graphmill_plugins.serving.models.model_version import ModelVersion
     from graphmill_plugins.serving.models.served_signature import ServedSignature
+    from graphmill_plugins.serving.requests.batching_options import BatchingOptions
 
 SERVER_NAME: Final = "graphmill"
 PLATFORM: Final = "tensorflow_savedmodel"
@@ -76,6 +77,38 @@ def metadata_of(specs: dict[str, TensorSpec]) -> Iterable[TensorMetadata]:
     """Yield the metadata of the inputs or outputs of a signature."""
     for name, spec in specs.items():
         yield TensorMetadata(name, datatype_of(name, spec.dtype), list(spec.shape or (-1,)))
+
+
+def config_of(
+    model: str, signature: ServedSignature, batching: BatchingOptions
+) -> dict[str, object]:
+    """Return the configuration of a model, as Triton's extension of the protocol defines it.
+
+    If requests are combined, the maximum number of rows stands for the first dimension of all
+    tensors, which their sizes then leave out.
+    """
+    inputs, outputs = list(metadata_of(signature.inputs)), list(metadata_of(signature.outputs))
+    is_batched = batching.is_enabled and all(one.shape[:1] == [-1] for one in inputs + outputs)
+    config: dict[str, object] = {
+        "name": model,
+        "platform": PLATFORM,
+        "max_batch_size": batching.max_batch_size if is_batched else 0,
+        "input": [_tensor_config(one, is_batched=is_batched) for one in inputs],
+        "output": [_tensor_config(one, is_batched=is_batched) for one in outputs],
+    }
+    if is_batched:
+        microseconds = round(batching.max_wait_seconds * 1e6)
+        config["dynamic_batching"] = {"max_queue_delay_microseconds": microseconds}
+    return config
+
+
+def _tensor_config(tensor: TensorMetadata, *, is_batched: bool) -> dict[str, object]:
+    kind = "STRING" if tensor.datatype == "BYTES" else tensor.datatype
+    sizes = tensor.shape[1:] if is_batched else tensor.shape
+    head: dict[str, object] = {"name": tensor.name, "data_type": f"TYPE_{kind}"}
+    if sizes:
+        return {**head, "dims": sizes}
+    return {**head, "dims": [1], "reshape": {"shape": []}}  # Triton has no empty dims
 
 
 def datatype_of(name: str, dtype: DType) -> str:

@@ -80,6 +80,7 @@ _ROUTES: Final[tuple[tuple[str, re.Pattern[str], str, Handler], ...]] = (
     ("GET", re.compile("/v1/models(?:/metadata)?", _ANY_CASE), "rest/status", serving_api.status),
     ("POST", re.compile(f"{_V2_MODEL}/infer"), "v2/infer", inference_api.infer),
     ("GET", re.compile(f"{_V2_MODEL}/ready"), "v2/ready", inference_api.model_ready),
+    ("GET", re.compile(f"{_V2_MODEL}/config"), "v2/config", inference_api.model_config),
     ("GET", re.compile(_V2_MODEL), "v2/metadata", inference_api.model_metadata),
     ("GET", re.compile("/v2/?"), "v2/server", inference_api.server_metadata),
     ("GET", re.compile("/v2/health/live"), "v2/health", inference_api.live),

@@ -15,6 +15,7 @@ from graphmill_plugins.serving.requests.open_inference import (
     SIGNATURE_PARAMETER,
     check_input,
     check_size,
+    config_of,
     datatype_of,
     find_version,
     metadata_of,
@@ -43,8 +44,8 @@ _BINARY_SIZE: Final = "binary_data_size"
 async def server_metadata(core: ServerCore, request: HttpRequest) -> HttpResponse:
     """Answer `GET /v2`."""
     del core, request
-    answer = {"name": SERVER_NAME, "version": __version__, "extensions": ["binary_tensor_data"]}
-    return _json(answer)
+    extensions = ["binary_tensor_data", "model_configuration"]
+    return _json({"name": SERVER_NAME, "version": __version__, "extensions": extensions})
 
 
 async def live(core: ServerCore, request: HttpRequest) -> HttpResponse:
@@ -83,6 +84,13 @@ async def model_metadata(core: ServerCore, request: HttpRequest) -> HttpResponse
             "outputs": [one._asdict() for one in metadata_of(signature.outputs)],
         }
     )
+
+
+async def model_config(core: ServerCore, request: HttpRequest) -> HttpResponse:
+    """Answer `GET /v2/models/NAME/config`, the extension `model_configuration`."""
+    version = find_version(core.manager, request.model, request.version)
+    signature = version.signature("")
+    return _json(config_of(version.model, signature, core.options.batching))
 
 
 async def infer(core: ServerCore, request: HttpRequest) -> HttpResponse:
