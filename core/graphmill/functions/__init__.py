@@ -55,6 +55,7 @@ if TYPE_CHECKING:
         placeholder,
         placeholder_with_default,
     )
+    from graphmill.functions.embedding import embedding_lookup
     from graphmill.functions.math import (
         argmax,
         argmin,
@@ -82,7 +83,6 @@ if TYPE_CHECKING:
         bias_add,
         conv2d,
         dropout,
-        embedding_lookup,
         in_top_k,
         l2_normalize,
         log_softmax,
@@ -218,6 +218,7 @@ _HOMES = {
         "placeholder",
         "placeholder_with_default",
     ),
+    "graphmill.functions.embedding": ("embedding_lookup",),
     "graphmill.functions.math": (
         "argmax",
         "argmin",
@@ -245,7 +246,6 @@ _HOMES = {
         "bias_add",
         "conv2d",
         "dropout",
-        "embedding_lookup",
         "in_top_k",
         "l2_normalize",
         "log_softmax",

@@ -2,17 +2,46 @@
 
 from __future__ import annotations
 
+import functools
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import numpy as np
 
 from graphmill.graph.infer_graph import infer_graph
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from graphmill.graph.builder import Graph
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def argument_aliases(**names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Accept arguments of the decorated function by a second name, which TensorFlow has, too.
+
+    Args:
+        names: the name of each argument, by the second one.
+    """
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        @functools.wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            for alias in names.keys() & kwargs.keys():
+                kwargs.setdefault(names[alias], kwargs[alias])
+                if kwargs[names[alias]] is not kwargs.pop(alias):
+                    raise TypeError(
+                        f"{function.__qualname__}() got both {names[alias]!r} and {alias!r}, "
+                        "which are the same argument"
+                    )
+            return function(*args, **kwargs)
+
+        call.argument_aliases = names  # type: ignore[attr-defined]
+        return call
+
+    return decorate
 
 
 @contextmanager

@@ -205,15 +205,18 @@ def gather(
         params: the tensor.
         indices: integers of any shape, which replaces the axis in the result. A step fails if one
             is out of range.
-        validate_indices: has no effect, as in TensorFlow. An axis is taken as `axis`, with a
-            warning for one version.
+        validate_indices: has no effect, as in TensorFlow. An axis is taken as `axis`, and what
+            follows as `batch_dims` and `name`, with a warning for one version.
         name: name of the node.
         axis: the axis, by default the first one after the batch axes.
         batch_dims: the number of leading axes that `params` and `indices` have in common.
     """
-    if not isinstance(validate_indices, bool | None):
+    if not isinstance(validate_indices, bool | None) or not isinstance(name, str | None):
         warn_renamed("the third argument of gather, an axis,", "axis")
-        return gather(params, indices, None, name, validate_indices, batch_dims)
+        old_axis, old_batch_dims, old_name = validate_indices, name, axis
+        if isinstance(name, str | None):  # what followed the axis, if anything, is by keyword
+            old_batch_dims, old_name = batch_dims, name
+        return gather(params, indices, None, old_name, old_axis, old_batch_dims)
     axis = batch_dims if axis is None else axis
     return array.gather_v2(params, indices, axis, batch_dims=batch_dims, name=name)
 

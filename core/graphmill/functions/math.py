@@ -6,12 +6,12 @@ tensorflow/python/ops/math_ops.py.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from graphmill.deprecations import deprecated_aliases
-from graphmill.dtypes import as_dtype
+from graphmill.deprecations import deprecated_aliases, warn_renamed
+from graphmill.dtypes import as_dtype, bfloat16, float32
 from graphmill.errors import InvalidArgumentError
 from graphmill.functions._inputs import scope, shape_input
 from graphmill.functions.array import concat, reshape
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 Axes = Any
 """An axis, a list of axes, a tensor of these, or None for all axes."""
 
+_TYPES_OF_SPARSE: Final = (bfloat16, float32)
+"""The element types of `SparseMatMul`."""
+
 
 def matmul(
     a: TensorLike,
@@ -35,6 +38,8 @@ def matmul(
     transpose_b: bool = False,
     adjoint_a: bool = False,
     adjoint_b: bool = False,
+    a_is_sparse: bool = False,
+    b_is_sparse: bool = False,
     name: str | None = None,
 ) -> Tensor:
     """Multiply matrices, or batches of matrices.
@@ -45,16 +50,34 @@ def matmul(
         a, b: tensors of rank 2, or of higher ranks whose leading axes broadcast.
         transpose_a, transpose_b: whether to transpose the last two axes first.
         adjoint_a, adjoint_b: whether to transpose and conjugate them first.
+        a_is_sparse, b_is_sparse: whether most elements are 0. Two matrices of float32 or bfloat16
+            are multiplied by `SparseMatMul` then; other tensors as usual. A text as the seventh
+            argument is taken as `name`, with a warning for one version.
         name: name of the node.
 
     Raises:
         InvalidArgumentError: both `transpose` and `adjoint` are requested for one of them.
     """
+    if isinstance(a_is_sparse, str):
+        warn_renamed("the seventh argument of matmul, a name,", "name")
+        a_is_sparse, name = False, a_is_sparse
     if (transpose_a and adjoint_a) or (transpose_b and adjoint_b):
         raise InvalidArgumentError("only one of transpose and adjoint can be True for each matrix")
     with scope(name, "MatMul", a, b) as (_, prefix):
         a, b = _same_type(a, b)
-        if a.shape.rank == 2 and b.shape.rank == 2 and not (adjoint_a or adjoint_b):
+        are_matrices = a.shape.rank == 2 and b.shape.rank == 2
+        if (a_is_sparse or b_is_sparse) and are_matrices and a.dtype in _TYPES_OF_SPARSE:
+            product = math.sparse_mat_mul(
+                a,
+                b,
+                transpose_a=transpose_a or adjoint_a,  # the types are real
+                transpose_b=transpose_b or adjoint_b,
+                a_is_sparse=a_is_sparse,
+                b_is_sparse=b_is_sparse,
+                name=prefix,
+            )
+            return cast(product, a.dtype)
+        if are_matrices and not (adjoint_a or adjoint_b):
             return math.mat_mul(a, b, transpose_a=transpose_a, transpose_b=transpose_b, name=prefix)
         if transpose_a and a.dtype.is_complex:
             a, adjoint_a = math.conj(a), True

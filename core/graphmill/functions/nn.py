@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from graphmill.deprecations import deprecated_aliases, warn_renamed
 from graphmill.errors import InvalidArgumentError
-from graphmill.functions._inputs import scope
+from graphmill.functions._inputs import argument_aliases, scope
 from graphmill.functions.array import concat, shape, squeeze, transpose
 from graphmill.functions.building import convert_to_tensor
 from graphmill.functions.math import cast, reduce_mean, reduce_sum
@@ -185,11 +185,13 @@ def dropout(
         return math.select_v2(math.greater_equal(noise, rate), scaled, 0)
 
 
+@argument_aliases(filters="filter")
 def conv2d(
     input: TensorLike,  # noqa: A002 - TensorFlow's name
     filter: TensorLike,  # noqa: A002 - TensorFlow's name
     strides: Sizes = 1,
     padding: str | Sequence[Sequence[int]] = "VALID",
+    use_cudnn_on_gpu: bool = True,
     data_format: str = "NHWC",
     dilations: Sizes = 1,
     name: str | None = None,
@@ -202,21 +204,32 @@ def conv2d(
 
     Args:
         input: images `[batch, height, width, channels]`, or "NCHW".
-        filter: `[height, width, channels, outputs]`.
+        filter: `[height, width, channels, outputs]`; it may be passed as `filters`.
         strides, dilations: one number, one for height and width, or four.
         padding: "SAME", "VALID", or the elements before and after each of the four axes.
+        use_cudnn_on_gpu: an attr of the node, for a consumer of the graph. A text is taken as
+            `data_format`, and what follows as the arguments after that, with a warning for one
+            version.
         data_format: "NHWC" or "NCHW".
         name: name of the node.
 
     Raises:
         InvalidArgumentError: there are other numbers of strides or dilations.
     """
+    if not isinstance(use_cudnn_on_gpu, bool):
+        warn_renamed("the fifth argument of conv2d, a text,", "data_format")
+        if isinstance(dilations, str):
+            name, dilations = dilations, 1
+        if not isinstance(data_format, str):
+            dilations = data_format
+        use_cudnn_on_gpu, data_format = True, use_cudnn_on_gpu
     explicit = () if isinstance(padding, str) else [size for pair in padding for size in pair]
     return nn.conv2d(
         input,
         filter,
         strides=_per_axis(strides, data_format, "strides"),
         padding=padding if isinstance(padding, str) else "EXPLICIT",
+        use_cudnn_on_gpu=use_cudnn_on_gpu,
         explicit_paddings=explicit,
         data_format=data_format,
         dilations=_per_axis(dilations, data_format, "dilations"),
@@ -224,6 +237,7 @@ def conv2d(
     )
 
 
+@argument_aliases(input="value")
 def max_pool(
     value: TensorLike,
     ksize: Sizes,
@@ -238,7 +252,7 @@ def max_pool(
         print(F.max_pool(images, ksize=2, strides=2, padding="VALID").shape)  # (1, 4, 4, 3)
 
     Args:
-        value: images `[batch, height, width, channels]`, or "NCHW".
+        value: images `[batch, height, width, channels]`, or "NCHW"; they may be passed as `input`.
         ksize, strides: one number, one for height and width, or four.
         padding: "SAME" or "VALID".
         data_format: "NHWC" or "NCHW".
@@ -250,6 +264,7 @@ def max_pool(
     return _pool(nn.max_pool, value, ksize, strides, padding, data_format, name)
 
 
+@argument_aliases(input="value")
 def avg_pool(
     value: TensorLike,
     ksize: Sizes,
@@ -332,36 +347,6 @@ def batch_normalization(
             factor = math.mul(factor, scale)
         shift = math.mul(mean, factor)
         return math.mul(x, factor) + (math.neg(shift) if offset is None else offset - shift)
-
-
-def embedding_lookup(params: Any, ids: TensorLike, name: str | None = None) -> Tensor:
-    """Return the rows of a matrix or variable with the given indices.
-
-        table = F.constant([[0.0, 0.0], [1.0, 1.0], [2.0, 2.0]])
-        print(session.run(F.embedding_lookup(table, [2, 0])).tolist())  # [[2.0, 2.0], [0.0, 0.0]]
-
-    Args:
-        params: one tensor or variable.
-        ids: indices, int32 or int64 of any shape.
-        name: name of the node.
-
-    Raises:
-        UnimplementedError: `params` is a list of several parts.
-    """
-    from graphmill.errors import UnimplementedError
-    from graphmill.ops import state
-
-    if isinstance(params, (list, tuple)):
-        if len(params) != 1:
-            raise UnimplementedError(
-                "embedding_lookup takes one matrix; concatenate the parts with "
-                "graphmill.functions.concat"
-            )
-        (params,) = params
-    handle = getattr(params, "handle", None)
-    if handle is not None and params.is_resource:
-        return state.resource_gather(handle, ids, dtype=params.value_dtype, name=name)
-    return array.gather_v2(params if handle is None else handle, ids, 0, name=name)
 
 
 def top_k(

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING
 from graphmill.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from graphmill.saved.checkpoint import latest_checkpoint, list_variables, load_checkpoint
-    from graphmill.summary.summary_iterator import summary_iterator
-    from graphmill.train.checkpoint_listener import CheckpointSaverListener
-    from graphmill.train.clipping import (
+    from graphmill.functions.clipping import (
         clip_by_average_norm,
         clip_by_global_norm,
         clip_by_norm,
         clip_by_value,
         global_norm,
     )
+    from graphmill.saved.checkpoint import latest_checkpoint, list_variables, load_checkpoint
+    from graphmill.summary.summary_iterator import summary_iterator
+    from graphmill.train.checkpoint_listener import CheckpointSaverListener
     from graphmill.train.coordinator import Coordinator
     from graphmill.train.global_step import (
         create_global_step,
@@ -153,7 +153,7 @@ _HOMES = {
     "graphmill.summary.summary_iterator": ("summary_iterator",),
     "graphmill.saved.checkpoint": ("latest_checkpoint", "list_variables", "load_checkpoint"),
     "graphmill.train.coordinator": ("Coordinator",),
-    "graphmill.train.clipping": (
+    "graphmill.functions.clipping": (
         "clip_by_average_norm",
         "clip_by_global_norm",
         "clip_by_norm",

@@ -21,6 +21,7 @@ Y = np.array([[0.5, 1.0, 3.0], [-2.0, 0.0, 1.0]], np.float32)
 CUBE = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
 IMAGES = np.random.default_rng(0).standard_normal((2, 6, 5, 3)).astype(np.float32)
 FILTERS = np.random.default_rng(1).standard_normal((3, 3, 3, 4)).astype(np.float32)
+STRATEGIES = ("mod", "div")
 STEPS = (0, 1, 3, 10, 11, 25, 100)
 
 
@@ -166,6 +167,17 @@ FUNCTIONS = {
     "batch_normalization": lambda m: m.F.batch_normalization(X, Y, np.abs(Y), X, Y, 1e-3),
     "batch_normalization_plain": lambda m: m.F.batch_normalization(X, Y, Y * Y, None, None, 0.1),
     "embedding_lookup": lambda m: m.F.embedding_lookup(X, [[1, 0]]),
+    "embedding_lookup_in_parts": lambda m: [
+        m.F.embedding_lookup([X, Y, X + Y], [[5, 0], [3, 4]], strategy) for strategy in STRATEGIES
+    ],
+    "embedding_lookup_of_uneven_parts": lambda m: m.F.embedding_lookup(
+        [np.concatenate([X, Y[:1]]), Y, X], [6, 0, 3, 4, 2, 5], "div"
+    ),
+    "embedding_lookup_limited": lambda m: [
+        m.F.embedding_lookup(X, [[1, 0]], max_norm=1.5),
+        m.F.embedding_lookup([X, Y], [3, 0, 1], max_norm=1.5),
+    ],
+    "matmul_sparse": lambda m: m.F.matmul(X, Y, False, False, False, True, True, False),
     "top_k": lambda m: m.F.top_k(X, 2),
     "in_top_k": lambda m: m.F.in_top_k(X, [0, 2], 1),
     "random": lambda m: [

@@ -78,12 +78,12 @@ def test_function_refuses_bad_arguments(build: Any, message: str) -> None:
         build(graph.placeholder("float32"))
 
 
-def test_unsupported_variants_are_named() -> None:
-    with graphmill.Graph().as_default():
-        with pytest.raises(errors.UnimplementedError, match="ord=3"):
-            F.norm(X, 3)
-        with pytest.raises(errors.UnimplementedError, match="concatenate the parts"):
-            F.embedding_lookup([X, X], [0])
+def test_unsupported_norm_is_named() -> None:
+    with (
+        graphmill.Graph().as_default(),
+        pytest.raises(errors.UnimplementedError, match="ord=3"),
+    ):
+        F.norm(X, 3)
 
 
 def test_embedding_lookup_reads_rows_of_a_variable() -> None:
@@ -212,3 +212,64 @@ def test_gather_takes_the_arguments_in_tensorflows_order() -> None:
             rows = F.gather([[1, 2], [3, 4]], [1], 1)
         assert caught[0].filename == __file__
         assert session.run(rows).tolist() == [[2], [4]]
+
+
+def test_old_order_of_arguments_of_gather_is_taken_with_a_warning() -> None:
+    table, picked = [[1, 2], [3, 4]], [[1], [0]]
+    calls: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
+        ((1, 1, "rows"), {}),
+        ((1,), {"batch_dims": 1, "name": "rows"}),
+        ((None, 1, "rows"), {}),
+    ]
+    for positional, named in calls:
+        with graphmill.Graph().as_default(), graphmill.Session() as session:
+            with pytest.warns(DeprecationWarning, match="third argument of gather"):
+                rows = F.gather(table, picked, *positional, **named)
+            assert rows.op.name == "rows"
+            assert session.run(rows).tolist() == [[2], [3]]
+
+
+def test_conv2d_takes_the_arguments_in_tensorflows_order() -> None:
+    images, filters = np.ones((1, 3, 3, 1), np.float32), np.ones((2, 2, 1, 1), np.float32)
+    with graphmill.Graph().as_default():
+        new = F.conv2d(images, filters, 1, "VALID", False, "NHWC", 2, "new")
+        named = F.conv2d(images, filters=filters)
+        with pytest.warns(DeprecationWarning, match="fifth argument of conv2d"):
+            old = F.conv2d(images, filters, 1, "VALID", "NHWC", 2, "old")  # type: ignore[arg-type]
+        with pytest.warns(DeprecationWarning, match="fifth argument of conv2d"):
+            mixed = F.conv2d(images, filters, 1, "VALID", "NHWC", dilations=2)  # type: ignore[arg-type]
+    assert not new.op.get_attr("use_cudnn_on_gpu")
+    assert new.shape == old.shape == mixed.shape == (1, 1, 1, 1)
+    assert (new.op.name, old.op.name) == ("new", "old")
+    assert named.shape == (1, 2, 2, 1)
+
+
+def test_pools_take_images_as_input_or_value() -> None:
+    images: Any = np.ones((1, 4, 4, 1), np.float32)
+    with graphmill.Graph().as_default():
+        for pool in (F.max_pool, F.avg_pool):
+            by_input: Any = pool
+            assert by_input(input=images, ksize=2, strides=2, padding="VALID").shape[1] == 2
+            with pytest.raises(TypeError, match="same argument"):
+                by_input(input=images, value=images + 1, ksize=2, strides=2, padding="VALID")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_sparse_matrices_are_multiplied_as_dense_ones(dtype: str) -> None:
+    a, b = [[1.0, 0.0], [0.0, 2.0]], [[3.0, 0.0, 1.0], [0.0, 4.0, 0.0]]
+    with graphmill.Graph().as_default(), graphmill.Session() as session:
+        a, b = F.constant(a, dtype), F.constant(b, dtype)
+        product = F.matmul(a, b, adjoint_a=True, b_is_sparse=True, name="product")
+        assert product.dtype.name == dtype
+        assert any(node.op == "SparseMatMul" for node in product.graph.nodes)
+        assert session.run(product).tolist() == [[3, 0, 1], [0, 8, 0]]
+
+
+def test_sparse_batches_and_integers_are_multiplied_as_usual() -> None:
+    with graphmill.Graph().as_default() as graph:
+        F.matmul([[[1.0]]], [[[2.0]]], a_is_sparse=True)
+        F.matmul([[1]], [[2]], b_is_sparse=True)
+        with pytest.warns(DeprecationWarning, match="seventh argument of matmul"):
+            named = F.matmul([[1]], [[2]], False, False, False, False, "mine")  # type: ignore[arg-type]
+    assert named.op.name == "mine"
+    assert not [node for node in graph.nodes if node.op == "SparseMatMul"]

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from graphmill.backprop.indexed_slices import IndexedSlices
 from graphmill.errors import InvalidValueError
-from graphmill.functions import cast, convert_to_tensor, reduce_sum, stack
 from graphmill.functions._inputs import scope
+from graphmill.functions.array import stack
+from graphmill.functions.building import convert_to_tensor
+from graphmill.functions.math import cast, reduce_sum
 from graphmill.ops import array, math, nn
 
 if TYPE_CHECKING:
