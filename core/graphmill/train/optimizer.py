@@ -226,7 +226,21 @@ class Optimizer:
 
     # Building of the graph.
 
-    def _slot(self, variable: Variable, name: str, initial: Callable[[], Any]) -> Variable:
+    def _slot(
+        self,
+        variable: Variable,
+        name: str,
+        initial: Callable[[], Any],
+        variable_name: str | None = None,
+    ) -> Variable:
+        """Return a slot of a variable; create it with an initial value if it is missing.
+
+        Args:
+            variable: the variable.
+            name: the name of the slot.
+            initial: returns the initial value.
+            variable_name: the last part of the slot variable's name; by default the optimizer's.
+        """
         key = (variable, name)
         if key not in self._slot_variables:
             graph: Any = variable.graph
@@ -234,7 +248,7 @@ class Optimizer:
                 self._slot_variables[key] = Variable(
                     initial,
                     trainable=False,
-                    name=f"{variable.variable_name}/{self.name}",
+                    name=f"{variable.variable_name}/{variable_name or self.name}",
                     dtype=variable.value_dtype,
                     shape=variable.static_shape,
                     use_resource=variable.is_resource,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from graphmill.deprecations import warn_renamed
 from graphmill.graph.variable import Variable
 from graphmill.ops import array, math, state
 from graphmill.train.optimizer import Optimizer
@@ -13,6 +14,10 @@ if TYPE_CHECKING:
     from graphmill.graph.builder import Graph
     from graphmill.graph.node import Node
     from graphmill.graph.tensor import Tensor
+
+
+_SMALLEST_RATE: Final = 1e-36
+"""The learning rate by which a smaller one is replaced where a number is divided by it."""
 
 
 class GradientDescentOptimizer(Optimizer):
@@ -188,8 +193,11 @@ class FtrlOptimizer(Optimizer):
         initial_accumulator_value: the sum of squares before the first update, at least 0.
         l1_regularization_strength, l2_regularization_strength: the penalties of the weights.
         use_locking, name: as for `GradientDescentOptimizer`.
+        accum_name, linear_name: the names of the slot variables, by default that of the optimizer.
         l2_shrinkage_regularization_strength: the penalty of large weights, which is added to the
-            gradient.
+            gradient. A number as the eighth argument is taken for it, with a warning for one
+            version.
+        beta: a number that adds `beta / (2 * learning_rate)` to the penalty `l2`; by default 0.
     """
 
     update_op = "Ftrl"
@@ -204,9 +212,18 @@ class FtrlOptimizer(Optimizer):
         l2_regularization_strength: Any = 0.0,
         use_locking: bool = False,
         name: str = "Ftrl",
+        accum_name: str | None = None,
+        linear_name: str | None = None,
         l2_shrinkage_regularization_strength: Any = 0.0,
+        beta: Any = None,
     ) -> None:
         """Set the learning rate, its power, the initial accumulator and the penalties."""
+        if not isinstance(accum_name, str | None):
+            warn_renamed(
+                "the eighth argument of FtrlOptimizer, a number,",
+                "l2_shrinkage_regularization_strength",
+            )
+            accum_name, l2_shrinkage_regularization_strength = None, accum_name
         numbers = {
             "lr": learning_rate,
             "lr_power": learning_rate_power,
@@ -216,12 +233,25 @@ class FtrlOptimizer(Optimizer):
         if l2_shrinkage_regularization_strength:
             numbers["l2_shrinkage"] = l2_shrinkage_regularization_strength
             self.update_op = "FtrlV2"  # type: ignore[misc]
+        if beta is not None:
+            numbers["l2"] = lambda: _adjusted_l2(l2_regularization_strength, beta, learning_rate)
         super().__init__(name, use_locking, **numbers)
         self._initial = initial_accumulator_value
+        self._accum_name, self._linear_name = accum_name, linear_name
 
     def _create_slots(self, variable: Variable) -> None:
-        self._slot(variable, "accum", lambda: _filled(variable, self._initial))
-        self._slot(variable, "linear", lambda: array.zeros_like(variable.initial_value))
+        self._slot(variable, "accum", lambda: _filled(variable, self._initial), self._accum_name)
+        self._slot(
+            variable, "linear", lambda: array.zeros_like(variable.initial_value), self._linear_name
+        )
+
+
+def _adjusted_l2(l2: Any, beta: Any, learning_rate: Any) -> Any:
+    """Return the penalty with which the update op acts as if it had the argument `beta`."""
+    rate = learning_rate() if callable(learning_rate) else learning_rate
+    if isinstance(rate, int | float):
+        return l2 + beta / (2.0 * max(rate, _SMALLEST_RATE))
+    return l2 + beta / (2.0 * math.maximum(rate, _SMALLEST_RATE))
 
 
 class AdamOptimizer(Optimizer):

@@ -154,3 +154,36 @@ def test_name_as_third_argument_of_an_average_is_taken_with_a_warning() -> None:
     old: Any = "mean"
     with pytest.warns(DeprecationWarning, match="'name'"):
         assert train.ExponentialMovingAverage(0.5, None, old).name == "mean"
+
+
+def test_ftrl_names_its_slots_and_adds_beta_to_the_penalty() -> None:
+    results = []
+    for options in ({"beta": 0.5}, {"l2_regularization_strength": 0.5 / (2 * 0.25)}):
+        with graphmill.Graph().as_default() as graph, graphmill.Session() as session:
+            w = graphmill.Variable(3.0, name="w")
+            optimizer = train.FtrlOptimizer(0.25, accum_name="sums", linear_name="line", **options)
+            step = optimizer.minimize(w * w)
+            session.run(graphmill.global_variables_initializer())
+            session.run(step)
+            results.append(float(session.run(w)))
+        assert {variable.variable_name for variable in graph.variables} == {
+            *("w", "w/sums", "w/line")
+        }
+    assert results[0] == results[1]
+
+
+def test_beta_of_ftrl_follows_a_fed_learning_rate() -> None:
+    with graphmill.Graph().as_default() as graph, graphmill.Session() as session:
+        rate = graph.placeholder("float32", ())
+        w, same = graphmill.Variable(3.0), graphmill.Variable(3.0)
+        step = train.FtrlOptimizer(rate, beta=0.5).minimize(w * w, var_list=[w])
+        fixed = train.FtrlOptimizer(0.25, beta=0.5).minimize(same * same, var_list=[same])
+        session.run(graphmill.global_variables_initializer())
+        session.run([step, fixed], {rate: 0.25})
+        assert session.run(w) == session.run(same) != 3
+
+
+def test_shrinkage_as_eighth_argument_of_ftrl_is_taken_with_a_warning() -> None:
+    old_order: Any = (0.1, -0.5, 0.1, 0.0, 0.0, False, "Ftrl", 0.2)
+    with pytest.warns(DeprecationWarning, match="eighth argument of FtrlOptimizer"):
+        assert train.FtrlOptimizer(*old_order).update_op == "FtrlV2"
