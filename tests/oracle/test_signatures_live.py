@@ -18,19 +18,13 @@ tf = pytest.importorskip("tensorflow")
 
 LEFT_OUT = {
     "FileWriter": "graph_def: deprecated",
-    "FtrlOptimizer": "accum_name, linear_name: they only name slots",
     "Iterator": "made by functions of datasets; users do not call its constructor",
     "Optimizer": "update rules are ops here, so subclasses of TensorFlow's class do not apply",
-    "Saver": "reshape, sharded: not offered",
     "Scaffold": "ready_op: not offered, a session checks the variables of the graph",
     "SummarySaverHook": "scaffold: not offered, pass summary_op",
     "argmax": "dimension: deprecated",
     "argmin": "dimension: deprecated",
-    "conv2d": "use_cudnn_on_gpu: it has no effect here",
-    "embedding_lookup": "partition_strategy: partitioned parameters are not offered",
-    "export_meta_graph": "meta_info_def, graph_def: not offered",
-    "gather": "validate_indices: deprecated",
-    "matmul": "a_is_sparse, b_is_sparse: not offered",
+    "matmul": "output_type, grad_a, grad_b: not offered",
     "moments": "keep_dims: deprecated",
 }
 """Which arguments are missing before others and why, by name of the function or class."""
@@ -68,8 +62,7 @@ ABSENT = {
     "IndexedSlices": {"of Python's layer of TensorFlow alone": ["consumers"]},
     "Saver": {
         "not offered": [
-            *("build", "recover_last_checkpoints", "set_last_checkpoints"),
-            "set_last_checkpoints_with_time",
+            "recover_last_checkpoints",
         ],
     },
     "Coordinator": {},

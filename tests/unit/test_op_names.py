@@ -76,7 +76,7 @@ CORE = Part(
         "graph/tensor.py": "Abs",
         "graph/variable.py": "Assign Assign Variable",
         "summary/nodes.py": "Merge",  # a scope, not the op
-        "train/saver.py": "Assign Const RestoreV2 SaveV2",
+        "train/checkpoints/saver_nodes.py": "Assign Const RestoreV2 SaveV2",
         # Nodes that are made: of ops that core itself needs, whatever plugins there are.
         "backprop/generic.py": "Placeholder",
         "export/constant_handles.py": "Const Const",

@@ -21,7 +21,8 @@ from graphmill.ops.attrs.attr_value import shape_to_proto
 from graphmill.saved.assets import FOLDER as ASSETS
 from graphmill.saved.saved_model import VARIABLES
 from graphmill.saved.signature import tensor_names
-from graphmill.train.saver import Saver, meta_graph_of
+from graphmill.train.checkpoints.saver import Saver
+from graphmill.train.meta_graph_export import meta_graph_of
 
 if TYPE_CHECKING:
     import os

@@ -69,7 +69,7 @@ class FileWriter:
         self._sessions: list[Session] = []
         self._open()
         if graph is not None:
-            from graphmill.train.saver import meta_graph_of  # few writers get a graph
+            from graphmill.train.meta_graph_export import meta_graph_of  # few writers get a graph
 
             self.add_graph(graph)
             self.add_meta_graph(meta_graph_of(graph))

@@ -24,6 +24,12 @@ if TYPE_CHECKING:
     from graphmill.saved.checkpoint import latest_checkpoint, list_variables, load_checkpoint
     from graphmill.summary.summary_iterator import summary_iterator
     from graphmill.train.checkpoint_listener import CheckpointSaverListener
+    from graphmill.train.checkpoints.checkpoint_management import (
+        checkpoint_exists,
+        get_checkpoint_state,
+        remove_checkpoint,
+    )
+    from graphmill.train.checkpoints.saver import Saver
     from graphmill.train.coordinator import Coordinator
     from graphmill.train.global_step import (
         create_global_step,
@@ -68,7 +74,6 @@ if TYPE_CHECKING:
         add_queue_runner,
         start_queue_runners,
     )
-    from graphmill.train.saver import Saver, get_checkpoint_state
     from graphmill.train.scaffold import Scaffold
     from graphmill.train.session_creator import (
         ChiefSessionCreator,
@@ -121,6 +126,7 @@ __all__ = [
     "SummarySaverHook",
     "WorkerSessionCreator",
     "add_queue_runner",
+    "checkpoint_exists",
     "clip_by_average_norm",
     "clip_by_global_norm",
     "clip_by_norm",
@@ -144,6 +150,7 @@ __all__ = [
     "noisy_linear_cosine_decay",
     "piecewise_constant",
     "polynomial_decay",
+    "remove_checkpoint",
     "start_queue_runners",
     "summary_iterator",
     "write_graph",
@@ -201,7 +208,12 @@ _HOMES = {
     "graphmill.train.moving_average": ("ExponentialMovingAverage",),
     "graphmill.train.optimizer": ("Optimizer",),
     "graphmill.train.optimizers": tuple(name for name in __all__ if name.endswith("Optimizer")),
-    "graphmill.train.saver": ("Saver", "get_checkpoint_state"),
+    "graphmill.train.checkpoints.checkpoint_management": (
+        "checkpoint_exists",
+        "get_checkpoint_state",
+        "remove_checkpoint",
+    ),
+    "graphmill.train.checkpoints.saver": ("Saver",),
     "graphmill.train.scaffold": ("Scaffold",),
     "graphmill.train.session_creator": (
         "ChiefSessionCreator",

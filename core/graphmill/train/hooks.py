@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from graphmill.graph.variable import Variable
     from graphmill.session.session import Session
     from graphmill.train.checkpoint_listener import CheckpointSaverListener
-    from graphmill.train.saver import Saver
+    from graphmill.train.checkpoints.saver import Saver
     from graphmill.train.scaffold import Scaffold
     from graphmill.train.session_run_hook import SessionRunContext, SessionRunValues
 

@@ -11,18 +11,20 @@ from typing import TYPE_CHECKING, Any, Final
 from google.protobuf.message import DecodeError
 
 from graphmill import files, proto
+from graphmill.deprecations import warn_renamed
 from graphmill.errors import InvalidArgumentError
 from graphmill.graph.formats.import_export import extend_graph
 from graphmill.graph.infer_graph import infer_graph
 from graphmill.graph.variable import Variable
+from graphmill.train.checkpoints.saver import Saver
 from graphmill.train.input_map import map_inputs
+from graphmill.train.meta_graph_export import meta_graph_of, serialized_message
 from graphmill.train.queue_runner import queue_runners_of
-from graphmill.train.saver import Saver, meta_graph_of, serialized_message
 from graphmill.train.scoped_meta_graph import scoped_meta_graph
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from graphmill.graph.builder import Graph
 
@@ -101,24 +103,55 @@ def import_meta_graph(
 
 def export_meta_graph(
     filename: Path | None = None,
+    meta_info_def: Any = None,
+    graph_def: Any = None,
+    saver_def: Any = None,
+    collection_list: Collection[str] | None = None,
+    as_text: bool = False,
     graph: Graph | None = None,
     *,
+    clear_devices: bool = False,
+    strip_default_attrs: bool = False,
     saver: Saver | None = None,
-    as_text: bool = False,
 ) -> Any:
     """Return a graph with its variables and collections as a `MetaGraphDef` message.
 
     Args:
         filename: the file to write it to; None for none.
-        graph: the graph; by default the default graph.
-        saver: the saver whose nodes restore the variables.
+        meta_info_def: the `MetaInfoDef` that it has. A graph is taken as `graph`, with a warning
+            for one version.
+        graph_def: the `GraphDef` that it has; by default that of the graph.
+        saver_def: the `SaverDef` that it has; by default that of `saver`, if there is one.
+        collection_list: the keys of the collections that it has; by default all.
         as_text: whether the file is text.
+        graph: the graph; by default the default graph.
+        clear_devices: whether its nodes have no devices.
+        strip_default_attrs: whether attrs with the default of their op are left out, so that a
+            consumer that does not know them yet can read the graph.
+        saver: the saver whose nodes restore the variables; by default none.
 
     Raises:
+        InvalidArgumentError: both `saver` and `saver_def` are given, or a collection has an item
+            that a MetaGraph cannot hold.
         OpError: the file cannot be written.
     """
-    target = infer_graph() if graph is None else graph
-    message = meta_graph_of(target) if saver is None else saver.export_meta_graph()
+    if hasattr(meta_info_def, "as_graph_def"):
+        warn_renamed("the second argument of export_meta_graph, a graph,", "graph")
+        meta_info_def, graph = None, meta_info_def
+    if saver is not None and saver_def is not None:
+        raise InvalidArgumentError("give either saver or saver_def")
+    message = meta_graph_of(
+        infer_graph() if graph is None else graph,
+        collection_list,
+        graph_def=graph_def,
+        meta_info_def=meta_info_def,
+        clear_devices=clear_devices,
+        strip_default_attrs=strip_default_attrs,
+    )
+    if saver is not None:
+        saver_def = saver.as_saver_def()
+    if saver_def is not None:
+        message.saver_def.CopyFrom(saver_def)
     if filename is not None:
         files.write(files.as_path(filename), serialized_message(message, as_text=as_text))
     return message

@@ -9,7 +9,7 @@ import threading
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from graphmill import proto
-from graphmill.deprecations import renamed_arguments
+from graphmill.deprecations import renamed_arguments, warn_renamed
 from graphmill.errors import CancelledError, InvalidArgumentError, OpError, OutOfRangeError
 from graphmill.errors import error_class as _error_class
 from graphmill.graph.default_session import session_for
@@ -37,12 +37,40 @@ class QueueRunner:
         exceptions_raised: the errors of threads without a coordinator.
     """
 
-    def __init__(self, definition: Any) -> None:
-        """Create a runner; see also `add_queue_runner` and `of_queue`.
+    def __init__(
+        self,
+        queue: Any = None,
+        enqueue_ops: Sequence[Node] | None = None,
+        close_op: Node | None = None,
+        cancel_op: Node | None = None,
+        queue_closed_exception_types: Sequence[type[OpError]] | None = None,
+        queue_runner_def: Any = None,
+    ) -> None:
+        """Create the runner of a queue, or that of a message.
 
         Args:
-            definition: a `QueueRunnerDef` message.
+            queue: the handle of the queue. A `QueueRunnerDef` is taken as `queue_runner_def`, with
+                a warning for one version.
+            enqueue_ops: nodes that enqueue; each runs in a thread of its own.
+            close_op, cancel_op: nodes that close the queue; by default they are added to its graph.
+            queue_closed_exception_types: the errors of `enqueue_ops` that say that the input has
+                ended; by default OutOfRangeError.
+            queue_runner_def: a `QueueRunnerDef` message, instead of the other arguments.
+
+        Raises:
+            InvalidArgumentError: there are no nodes, an error is not an `OpError`, or both a queue
+                and a message are given.
         """
+        if isinstance(queue, proto.QueueRunnerDef):
+            warn_renamed("the first argument of QueueRunner, a message,", "queue_runner_def")
+            queue, queue_runner_def = None, queue
+        if (queue is None) == (queue_runner_def is None):
+            raise InvalidArgumentError("give either queue and enqueue_ops, or queue_runner_def")
+        definition = queue_runner_def
+        if definition is None:
+            definition = _definition(
+                queue, enqueue_ops, close_op, cancel_op, queue_closed_exception_types
+            )
         self.name: str = definition.queue_name
         self.enqueue_ops = tuple(definition.enqueue_op_name)
         self.close_op: str = definition.close_op_name
@@ -55,30 +83,18 @@ class QueueRunner:
 
     @classmethod
     def of_queue(cls, queue: Tensor, enqueue_ops: Sequence[Node]) -> QueueRunner:
-        """Return the runner of a queue, whose closing nodes are added to its graph.
+        """Return `QueueRunner(queue, enqueue_ops)`."""
+        return cls(queue, enqueue_ops)
 
-        Args:
-            queue: the handle of the queue.
-            enqueue_ops: nodes that enqueue; each runs in a thread of its own.
+    @classmethod
+    def from_proto(cls, queue_runner_def: Any) -> QueueRunner:
+        """Return the runner of a `QueueRunnerDef` message."""
+        return cls(queue_runner_def=queue_runner_def)
 
-        Raises:
-            InvalidArgumentError: there are no nodes.
-        """
-        if not enqueue_ops:
-            raise InvalidArgumentError("a queue runner needs at least one enqueue op")
-        name = queue.op.name
-        with queue.graph.as_default(), queue.graph.control_dependencies(None):
-            close = data_flow.queue_close_v2(queue, name=f"{name}_Close")
-            cancel = data_flow.queue_close_v2(
-                queue, cancel_pending_enqueues=True, name=f"{name}_Close_cancel"
-            )
-        message = proto.QueueRunnerDef(
-            queue_name=name,
-            enqueue_op_name=[node.name for node in enqueue_ops],
-            close_op_name=close.name,
-            cancel_op_name=cancel.name,
-        )
-        return cls(message)
+    @property
+    def queue_closed_exception_types(self) -> Sequence[type[OpError]]:
+        """The errors of the nodes that enqueue which say that the input has ended."""
+        return self._closed_errors
 
     def to_proto(self) -> Any:
         """Return the runner as a `QueueRunnerDef` message."""
@@ -179,6 +195,38 @@ class QueueRunner:
             self.exceptions_raised.append(error)
 
 
+def _definition(
+    queue: Tensor,
+    enqueue_ops: Sequence[Node] | None,
+    close_op: Node | None,
+    cancel_op: Node | None,
+    closed_errors: Sequence[type[OpError]] | None,
+) -> Any:
+    """Return the `QueueRunnerDef` of a queue; add the nodes that close it if they are missing."""
+    if not enqueue_ops:
+        raise InvalidArgumentError("a queue runner needs at least one enqueue op")
+    codes: Any = [getattr(kind, "code", None) for kind in closed_errors or (OutOfRangeError,)]
+    if not all(isinstance(code, int) for code in codes):
+        raise InvalidArgumentError(
+            f"queue_closed_exception_types={closed_errors!r}; expected classes of graphmill.errors"
+        )
+    name = queue.op.name
+    with queue.graph.as_default(), queue.graph.control_dependencies(None):
+        if close_op is None:
+            close_op = data_flow.queue_close_v2(queue, name=f"{name}_Close")
+        if cancel_op is None:
+            cancel_op = data_flow.queue_close_v2(
+                queue, cancel_pending_enqueues=True, name=f"{name}_Close_cancel"
+            )
+    return proto.QueueRunnerDef(
+        queue_name=name,
+        enqueue_op_name=[node.name for node in enqueue_ops],
+        close_op_name=close_op.name,
+        cancel_op_name=cancel_op.name,
+        queue_closed_exception_types=codes,
+    )
+
+
 def queue_runners_of(meta_graph: Any) -> list[QueueRunner]:
     """Return the queue runners of a `MetaGraphDef` message.
 
@@ -192,7 +240,7 @@ def queue_runners_of(meta_graph: Any) -> list[QueueRunner]:
         return runners
     for content in meta_graph.collection_def[_QUEUE_RUNNERS].bytes_list.value:
         try:
-            runners.append(QueueRunner(proto.QueueRunnerDef.FromString(content)))
+            runners.append(QueueRunner.from_proto(proto.QueueRunnerDef.FromString(content)))
         except DecodeError as error:
             raise InvalidArgumentError(
                 f"a queue runner of the graph is damaged: {error}"

@@ -13,7 +13,7 @@ from graphmill.graph.dependencies import group
 from graphmill.graph.infer_graph import infer_graph
 from graphmill.graph.variable import variables_initializer
 from graphmill.saved.checkpoint import latest_checkpoint
-from graphmill.train.saver import Saver
+from graphmill.train.checkpoints.saver import Saver
 
 if TYPE_CHECKING:
     import os

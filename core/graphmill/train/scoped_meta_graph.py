@@ -59,6 +59,14 @@ def scoped_meta_graph(meta_graph: Any, scope: str) -> Any:
     return scoped
 
 
+def scoped_saver_def(saver_def: Any, scope: str) -> Any:
+    """Return a copy of a `SaverDef` whose nodes are in a name scope, which ends with a slash."""
+    scoped = proto.SaverDef()
+    scoped.CopyFrom(saver_def)
+    _move_names(scoped, scope)
+    return scoped
+
+
 def _move_node(node: Any, scope: str) -> None:
     node.name = scope + node.name
     node.input[:] = [_moved(name, scope) for name in node.input]

@@ -132,6 +132,29 @@ def test_tensorflow_reads_our_checkpoint_of_the_first_format(tf, tmp_path):
         assert np.array_equal(session.run(graph.variables[0].read_value()), TABLE)
 
 
+def test_tensorflow_continues_with_our_sharded_checkpoint(tf, tmp_path):
+    v1 = tf.compat.v1
+    with graphmill.Graph().as_default() as graph, graphmill.Session(graph=graph) as session:
+        with graph.device("/cpu:0"):
+            graphmill.Variable(TABLE, name="table")
+        with graph.device("/job:localhost/task:0/cpu:0"):
+            graphmill.Variable(WHOLE, name="whole")
+        session.run(graphmill.global_variables_initializer())
+        saver = graphmill.train.Saver(sharded=True)
+        path = saver.save(session, tmp_path / "m", 3, strip_default_attrs=True)
+    with tf.Graph().as_default(), v1.Session() as session:
+        theirs = v1.train.import_meta_graph(f"{path}.meta")
+        theirs.restore(session, path)
+        table, whole = v1.global_variables()
+        assert np.array_equal(session.run(table), TABLE)
+        assert np.array_equal(session.run(whole), WHOLE)
+        again = theirs.save(session, str(tmp_path / "theirs"))
+    assert len(list(tmp_path.glob("theirs.data-*-of-00002"))) == 2
+    with graphmill.Session(graph=graph) as session:
+        saver.restore(session, again)
+        assert np.array_equal(session.run(graph.variables[1].read_value()), WHOLE)
+
+
 def test_the_same_values_make_the_same_bytes(tf, tmp_path):
     v1 = tf.compat.v1
     graph = graphmill.Graph()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -71,7 +71,7 @@ def test_training_continues_from_the_files(use_resource: bool, tmp_path: Path) -
 
 def test_optimizer_and_saver_can_be_added_to_an_imported_graph(tmp_path: Path) -> None:
     imported = graphmill.Graph()
-    message = train.export_meta_graph(tmp_path / "g.meta", build())
+    message = train.export_meta_graph(tmp_path / "g.meta", graph=build())
     assert train.import_meta_graph(message, graph=imported) is None
     (loss,) = imported.get_collection("losses")
     with imported.as_default(), graphmill.Session(graph=imported) as session:
@@ -219,7 +219,7 @@ def test_damaged_collection_and_wrong_file_are_refused(tmp_path: Path) -> None:
 
 def test_cut_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "model.meta"
-    content = train.export_meta_graph(path, build()).SerializeToString()
+    content = train.export_meta_graph(path, graph=build()).SerializeToString()
     path.write_bytes(content[: len(content) * 2 // 3])
     with pytest.raises(
         errors.InvalidArgumentError, match=r"model\.meta has \d+ bytes and is truncated"
@@ -229,7 +229,7 @@ def test_cut_file_is_refused(tmp_path: Path) -> None:
 
 def test_text_file_is_read(tmp_path: Path) -> None:
     path = tmp_path / "model.meta"
-    train.export_meta_graph(path, build(), as_text=True)
+    train.export_meta_graph(path, graph=build(), as_text=True)
     imported = graphmill.Graph()
     train.import_meta_graph(path, graph=imported)
     assert [variable.variable_name for variable in imported.variables][:2] == ["number", "w"]
@@ -261,3 +261,69 @@ def test_import_does_not_change_the_message() -> None:
     train.import_meta_graph(message, import_scope="s", graph=graph)
     assert message.SerializeToString(deterministic=True) == before
     assert not message.collection_def
+
+
+def test_exported_parts_can_be_chosen() -> None:
+    with graphmill.Graph().as_default() as graph, graph.device("/cpu:0"):
+        graphmill.Variable(1.0, name="v")
+        graph.add_to_collection("mine", 7)
+        info = proto.MetaGraphDef.MetaInfoDef(meta_graph_version="3", tags=["serve"])
+        nodes = proto.GraphDef(node=[proto.NodeDef(name="n", op="NoOp", device="/cpu:0")])
+        chosen = train.export_meta_graph(
+            meta_info_def=info, graph_def=nodes, collection_list=["mine"], clear_devices=True
+        )
+        saver = train.Saver()
+        by_def = train.export_meta_graph(saver_def=saver.as_saver_def())
+        assert by_def == train.export_meta_graph(saver=saver)
+        with pytest.raises(errors.InvalidArgumentError, match="either saver or saver_def"):
+            train.export_meta_graph(saver_def=saver.as_saver_def(), saver=saver)
+    assert chosen.meta_info_def.tags == ["serve"]
+    assert [op.name for op in chosen.meta_info_def.stripped_op_list.op] == ["NoOp"]
+    assert [(node.name, node.device) for node in chosen.graph_def.node] == [("n", "")]
+    assert list(chosen.collection_def) == ["mine"]
+
+
+def test_stripped_attrs_are_added_again_by_the_import() -> None:
+    with graphmill.Graph().as_default() as graph:
+        graphmill.functions.matmul([[1.0]], [[2.0]], transpose_b=True, name="y")
+    whole = train.export_meta_graph(graph=graph)
+    stripped = train.export_meta_graph(graph=graph, strip_default_attrs=True)
+    (node,) = (node for node in stripped.graph_def.node if node.name == "y")
+    assert sorted(node.attr) == ["T", "transpose_b"]
+    assert stripped.meta_info_def.stripped_default_attrs
+    with graphmill.Graph().as_default() as target:
+        train.import_meta_graph(stripped)
+    assert target.as_graph_def() == whole.graph_def
+
+
+def test_graph_as_second_argument_of_an_export_is_taken_with_a_warning() -> None:
+    graph = graphmill.Graph()
+    with pytest.warns(DeprecationWarning, match="second argument of export_meta_graph"):
+        assert train.export_meta_graph(None, graph) == train.export_meta_graph(graph=graph)
+
+
+def test_runner_of_a_queue_or_of_a_message() -> None:
+    graph = build()
+    queue, enqueue = graph.get_tensor_by_name("queue:0"), graph.get_operation_by_name("enqueue")
+    with graph.as_default():
+        close = ops.data_flow.queue_close_v2(queue, name="mine")
+        runner = train.QueueRunner(
+            queue, [enqueue], close, None, (errors.OutOfRangeError, errors.CancelledError)
+        )
+    assert (runner.name, runner.enqueue_ops, runner.close_op) == ("queue", ("enqueue",), "mine")
+    again = train.QueueRunner.from_proto(runner.to_proto())
+    assert again.queue_closed_exception_types == (errors.OutOfRangeError, errors.CancelledError)
+    with pytest.warns(DeprecationWarning, match="first argument of QueueRunner"):
+        assert train.QueueRunner(runner.to_proto()).to_proto() == runner.to_proto()
+
+
+def test_runner_without_its_arguments_is_refused() -> None:
+    graph = build()
+    queue, enqueue = graph.get_tensor_by_name("queue:0"), graph.get_operation_by_name("enqueue")
+    wrong: Any = (ValueError,)
+    with pytest.raises(errors.InvalidArgumentError, match="at least one enqueue op"):
+        train.QueueRunner(queue)
+    with pytest.raises(errors.InvalidArgumentError, match=r"classes of graphmill\.errors"):
+        train.QueueRunner(queue, [enqueue], queue_closed_exception_types=wrong)
+    with pytest.raises(errors.InvalidArgumentError, match="either queue and enqueue_ops"):
+        train.QueueRunner()

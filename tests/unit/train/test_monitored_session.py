@@ -386,7 +386,7 @@ def with_local_variable(folder: Path) -> str:
         graphmill.functions.add_to_collection(
             "table_initializer", ops.control_flow.no_op(name="fill_table")
         )
-    meta = train.export_meta_graph(folder / "all.meta", graph)
+    meta = train.export_meta_graph(folder / "all.meta", graph=graph)
     for key in ("variables", "trainable_variables"):
         values = meta.collection_def[key].bytes_list.value
         kept = [value for value in values if b"count" not in value]

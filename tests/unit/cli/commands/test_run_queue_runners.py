@@ -22,7 +22,7 @@ def test_queue_is_filled_while_the_model_runs(
         enqueue = ops.data_flow.queue_enqueue_v2(queue, [graph.constant(5.0)])
         train.add_queue_runner(train.QueueRunner.of_queue(queue, [enqueue]), graph)
         ops.data_flow.queue_dequeue_v2(queue, component_types=["float32"], name="dequeue")
-    train.export_meta_graph(tmp_path / "m.meta", graph)
+    train.export_meta_graph(tmp_path / "m.meta", graph=graph)
     arguments = ("--fetch", "dequeue:0", "--queue-runners", "--json")
     outcome = graphmill_cli("run", str(tmp_path / "m.meta"), *arguments)
     assert outcome.code == 0, outcome.err
@@ -41,7 +41,7 @@ def test_local_variables_are_initialized(graphmill_cli: Callable[..., Any], tmp_
         enqueue = ops.data_flow.queue_enqueue_v2(queue, [count.read_value()])
         train.add_queue_runner(train.QueueRunner.of_queue(queue, [enqueue]), graph)
         ops.data_flow.queue_dequeue_v2(queue, component_types=["float32"], name="dequeue")
-    meta = train.export_meta_graph(tmp_path / "all.meta", graph)
+    meta = train.export_meta_graph(tmp_path / "all.meta", graph=graph)
     variables = meta.collection_def["variables"].bytes_list.value
     meta.collection_def["local_variables"].bytes_list.value.extend(variables)
     for key in ("variables", "trainable_variables"):

@@ -93,7 +93,7 @@ def queue_model(tmp_path: Path) -> str:
         train.add_queue_runner(train.QueueRunner.of_queue(queue, [enqueue]), graph)
         (element,) = ops.data_flow.queue_dequeue_v2(queue, component_types=["float32"])
         ops.math.neg(element, name="y")
-    train.export_meta_graph(tmp_path / "m.meta", graph)
+    train.export_meta_graph(tmp_path / "m.meta", graph=graph)
     return str(tmp_path / "m.meta")
 
 

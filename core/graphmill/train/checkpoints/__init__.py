@@ -1,0 +1,1 @@
+"""Checkpoints of training: savers, their nodes, and the files."""
