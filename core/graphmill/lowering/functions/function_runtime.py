@@ -30,6 +30,7 @@ from graphmill.runtime.steps.step_runner import StepRunner
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from graphmill.dtypes import DType
     from graphmill.graph.functions.function_body import FunctionBody
     from graphmill.graph.functions.function_library import FunctionLibrary
     from graphmill.graph.graph import Graph
@@ -155,7 +156,8 @@ class FunctionLibraryRuntime:
 
         Raises:
             NotFoundError: the function does not exist.
-            InvalidArgumentError: its body is malformed, or a required attr is missing.
+            InvalidArgumentError: its body is malformed, a required attr is missing, or an argument
+                is a reference: a call passes values.
         """
         library = self._full_graph.library
         declared = self._declared(name, attrs)
@@ -166,6 +168,7 @@ class FunctionLibraryRuntime:
             return handle
         is_lowered = library.body(name) is not None
         body = function_with_effects(name, declared, library, self._options)
+        _check_no_references(name, body.arg_types)
         new_handle = FunctionHandle(body, is_lowered=is_lowered, executor_type=executor_type)
         with self._lock:
             return self._handles.setdefault(key, new_handle)
@@ -385,6 +388,15 @@ class FunctionLibraryRuntime:
                     graph, self._device, handle.segment, is_lowered=handle.is_lowered
                 )
             return handle.partitions
+
+
+def _check_no_references(name: str, types: Sequence[DType]) -> None:
+    for index, dtype in enumerate(types):
+        if dtype.is_ref:
+            raise InvalidArgumentError(
+                f"argument {index} of the function '{name}' is a reference ({dtype}), but a call "
+                "passes values; declare the argument without is_ref"
+            )
 
 
 def _iterations_of_call(ctx: OpKernelContext, number: int = -1) -> str:

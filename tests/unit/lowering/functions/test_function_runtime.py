@@ -369,3 +369,25 @@ def test_e10_each_device_has_its_runtime(runtime: Any) -> None:
         errors.InvalidArgumentError, match="has no device '/cpu:7'; available: /job"
     ):
         runtime.on_device("/cpu:7")
+
+
+def test_function_of_references_is_refused_where_it_is_passed_as_an_attr() -> None:
+    less = node_def("less", "Less", "n", "n", T="int64")
+    keep = function_def("keep", {"n": "int64"}, {"y": ("bool", "less:z:0")}, less)
+    keep.signature.input_arg[0].is_ref = True
+    constants = [const_def(name, np.int64(value)) for name, value in (("a", 0), ("b", 3), ("c", 1))]
+    nodes = [
+        node_def("d", "RangeDataset", "a", "b", "c"),
+        node_def("e", "FilterDataset", "d", predicate=FuncAttr("keep")),
+        node_def("y", "DatasetToSingleElement", "e"),
+    ]
+    for node in nodes:
+        node.attr["output_types"].list.type.append(dtypes.int64.as_datatype_enum)
+        node.attr["output_shapes"].list.shape.add()
+    nodes[1].attr["Targuments"].list.SetInParent()
+    message = graph_def(*constants, *nodes, functions=[keep])
+    with (
+        graphmill.Session(graph=message) as session,
+        pytest.raises(errors.InvalidArgumentError, match="'keep' is a reference"),
+    ):
+        session.run("y:0")
