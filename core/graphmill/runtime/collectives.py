@@ -224,7 +224,8 @@ class _Member:
                     f"{request}: not all {request.group_size} members arrived within "
                     f"{request.timeout:g} seconds (timeout_seconds)"
                 )
-                self._timer = threading.Timer(request.timeout, abort, [late])
+                seconds = min(request.timeout, threading.TIMEOUT_MAX)
+                self._timer = threading.Timer(seconds, abort, [late])
                 self._timer.daemon = True
                 self._timer.start()
         token = self._cancellation.register(lambda: abort(self._cancelled()))

@@ -256,7 +256,8 @@ class _Joining:
             self._cancelled()
             return
         if self._request.timeout > 0:
-            self._timer = threading.Timer(self._request.timeout, self._late)
+            seconds = min(self._request.timeout, threading.TIMEOUT_MAX)
+            self._timer = threading.Timer(seconds, self._late)
             self._timer.daemon = True
             self._timer.start()
         try:

@@ -66,8 +66,11 @@ class Batch:
 
 
 def timer(seconds: float, call: Callable[[], None]) -> Callable[[], None]:
-    """Call a function later in a thread; return a function that cancels the call."""
-    new_timer = threading.Timer(seconds, call)
+    """Call a function later in a thread; return a function that cancels the call.
+
+    A graph may name more seconds than a thread can wait, which are hundreds of years.
+    """
+    new_timer = threading.Timer(min(seconds, threading.TIMEOUT_MAX), call)
     new_timer.daemon = True
     new_timer.start()
     return new_timer.cancel

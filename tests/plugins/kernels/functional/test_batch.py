@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -14,8 +15,9 @@ from graphmill.runtime.steps.cancellation import CancellationManager
 from graphmill.testing.case import parse_cases
 from graphmill.testing.case_graph import case_graph
 from graphmill.testing.timeouts import no_leaked_threads
-from graphmill_plugins.kernels.functional._batch_scheduler import Batcher, Rows
+from graphmill_plugins.kernels.functional._batch_scheduler import Batcher, Rows, timer
 
+TIMEOUT_SECONDS = 60
 FOREVER = 2_000 * 1_000_000
 ROWS = """
 [[BatchFunction]]
@@ -160,3 +162,13 @@ def test_timers_are_cleaned_up(graphmill_host):
     running, x = session(graphmill_host, 4)
     with no_leaked_threads(), running:
         running.run("y:0", {x: np.ones(4, np.float32)})
+
+
+def test_longest_timeout_of_an_attr_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread cannot wait as many seconds as `batch_timeout_micros` can hold."""
+    failed: list[Any] = []
+    monkeypatch.setattr(threading, "excepthook", failed.append)
+    stop = timer((2**63 - 1) / 1e6, lambda: None)
+    stop()
+    stop.__self__.join(TIMEOUT_SECONDS)
+    assert failed == []
