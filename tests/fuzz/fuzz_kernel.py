@@ -14,7 +14,7 @@ from typed_errors import typed_errors
 import graphmill
 from graphmill import proto
 
-_CONFIG = session_config(200, 1 << 22)
+_CONFIG = session_config(40, 1 << 22)  # many inputs wait in a queue until their time is over
 _MAX_FETCHES = 3
 
 

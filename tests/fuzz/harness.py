@@ -18,8 +18,10 @@ import importlib.util
 import os
 import random
 import sys
+import threading
 import time
 import traceback
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -251,21 +253,40 @@ def load_module(name: str) -> ModuleType:
 
 
 def fault_of(fuzz: Callable[[bytes], None], data: bytes) -> str:
-    """Return the place of an untyped error, or a note on time or memory; "" for neither."""
+    """Return the place of an untyped error, or a note on time or memory; "" for neither.
+
+    An error that ends another thread counts, too.
+    """
     begin, size = time.process_time(), peak_mb()
+    of_threads: list[BaseException] = []
+    earlier, threading.excepthook = threading.excepthook, partial(_keep_error, of_threads)
     try:
         fuzz(data)
     except Exception as error:  # noqa: BLE001 - any exception is a find
-        origin: BaseException = error
-        while origin.__cause__ is not None:  # an `InternalError` names what failed in a kernel
-            origin = origin.__cause__
-        frame = traceback.extract_tb(origin.__traceback__)[-1]
-        return f"{type(origin).__name__} at {frame.filename}:{frame.lineno}: {error!s:.200}"
+        return _place_of(error)
+    finally:
+        threading.excepthook = earlier
+    if of_threads:
+        return _place_of(of_threads[0])
     seconds = time.process_time() - begin
     if seconds > SLOW_S:
         return f"took {seconds:.0f} s"
     growth = peak_mb() - size
     return f"took {growth} MB" if growth > LARGE_MB else ""
+
+
+def _keep_error(found: list[BaseException], arguments: threading.ExceptHookArgs) -> None:
+    if arguments.exc_value is not None:
+        found.append(arguments.exc_value)
+
+
+def _place_of(error: BaseException) -> str:
+    """Return the kind and place of an error, and the start of its message."""
+    origin = error
+    while origin.__cause__ is not None:  # an `InternalError` names what failed in a kernel
+        origin = origin.__cause__
+    frame = traceback.extract_tb(origin.__traceback__)[-1]
+    return f"{type(origin).__name__} at {frame.filename}:{frame.lineno}: {error!s:.200}"
 
 
 def peak_mb() -> int:

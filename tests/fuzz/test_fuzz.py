@@ -7,6 +7,7 @@ import importlib.util
 import os
 import re
 import sys
+import threading
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -66,6 +67,15 @@ def test_harness_reports_untyped_errors() -> None:
 
     assert "KeyError at" in module("harness").fault_of(faulty, b"x")
     assert module("harness").fault_of(lambda _: None, b"x") == ""
+
+
+def test_harness_reports_errors_that_end_other_threads() -> None:
+    def faulty(data: bytes) -> None:
+        thread = threading.Thread(target={}.__getitem__, args=(data,))
+        thread.start()
+        thread.join()
+
+    assert "KeyError at" in module("harness").fault_of(faulty, b"x")
 
 
 @pytest.mark.parametrize("path", sorted(HERE.glob("*.dict")), ids=lambda path: path.stem)
