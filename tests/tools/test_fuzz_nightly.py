@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import subprocess
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @pytest.fixture
@@ -37,6 +40,71 @@ def test_hang_is_reported_as_a_failure(fuzz_nightly: Any, monkeypatch: pytest.Mo
     fuzz_nightly.add_batch(report, *fuzz_nightly.run_batch("image", 1, 60.0), 1)
     assert len(report.findings) == 1
     assert "hangs" in report.findings[0]
+
+
+@pytest.fixture
+def batches(fuzz_nightly: Any, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Replace the batches by ones of 50 inputs and a finding; the seeds of those that were run."""
+    seeds: list[int] = []
+
+    def run_batch(name: str, seed: int, seconds: float) -> tuple[int, str]:
+        seeds.append(seed)
+        return 1, f"{name}: KeyError at a.py:1: x\n{name}: 50 inputs, 1 findings\n"
+
+    monkeypatch.setattr(fuzz_nightly, "run_batch", run_batch)
+    return seeds
+
+
+def test_target_is_run_until_it_had_enough_inputs(
+    fuzz_nightly: Any, batches: list[int], tmp_path: Path
+) -> None:
+    counts = fuzz_nightly.Counts(tmp_path / "build" / "counts.json")
+    report = fuzz_nightly.run_target("image", 1e6, 7, counts, 120)
+    assert (report.inputs, len(report.findings)) == (150, 3)
+    assert batches == [7, 8, 9]
+    assert fuzz_nightly.run_target("image", 1e6, 7, counts, 120).inputs == 0
+
+
+def test_counts_are_kept_for_the_next_run(
+    fuzz_nightly: Any, batches: list[int], tmp_path: Path
+) -> None:
+    path = tmp_path / "counts.json"
+    fuzz_nightly.run_target("image", 1e6, 7, fuzz_nightly.Counts(path), 60)
+    counts = fuzz_nightly.Counts(path)
+    assert counts.of("image") == {"inputs": 100, "findings": 2, "batches": 2}
+    assert counts.of("pbtxt") == {"inputs": 0, "findings": 0, "batches": 0}
+    assert fuzz_nightly.run_target("image", 1e6, 7, counts, 160).inputs == 100
+    assert batches == [7, 8, 9, 10]
+
+
+def test_target_that_does_not_start_is_given_up(
+    fuzz_nightly: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(fuzz_nightly, "run_batch", lambda *_: (1, "ImportError"))
+    counts = fuzz_nightly.Counts(tmp_path / "counts.json")
+    report = fuzz_nightly.run_target("image", float("inf"), 7, counts, 1_000)
+    assert report.inputs == 0
+    assert counts.of("image")["findings"] == len(report.findings) == 20
+
+
+def test_counts_of_all_runs_are_reported(
+    fuzz_nightly: Any,
+    batches: list[int],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: Any,
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "counts.json"
+    options = ["--only", "image", "--counts", str(path), "--seed", "1", "--jobs", "1"]
+    for inputs in ("50", "100"):
+        monkeypatch.setattr("sys.argv", ["fuzz_nightly.py", *options, "--inputs", inputs])
+        assert fuzz_nightly.main() == 1
+    assert batches == [1, 2]
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[3:5] == [
+        "image: 50 inputs, 1 findings",
+        "    in all runs 100 inputs, 2 findings",
+    ]
 
 
 def test_all_targets_are_run(fuzz_nightly: Any) -> None:
