@@ -10,6 +10,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
 import grpc
+from google.protobuf.message import DecodeError
 from grpc._cython import cygrpc
 
 from graphmill_plugins._server.deferred_handler import DeferredHandler
@@ -185,14 +186,14 @@ class CompletionQueueCall:
     def _start(self, handler: DeferredHandler, request: bytes) -> None:
         """Start a handler that answers later."""
         try:
-            handler.start(handler.request_deserializer(request), self)
+            handler.start(_parsed(handler.request_deserializer, request), self)
         except Exception as error:  # noqa: BLE001 - whatever it is, a client waits for a status
             self._end_failed(error)
 
     def _handle(self, handler: grpc.RpcMethodHandler, request: bytes) -> None:
         """Run the handler, and send its response or a status."""
         try:
-            argument = _apply(handler.request_deserializer, request)
+            argument = _parsed(handler.request_deserializer, request)
             if handler.response_streaming:  # one that gets a callback
                 handler.unary_stream(argument, self, self._send)
             else:
@@ -203,6 +204,9 @@ class CompletionQueueCall:
         self._note_handled()
 
     def _end_failed(self, error: Exception) -> None:
+        if isinstance(error, _MalformedRequestError):  # the client's fault; the code is gRPC's own
+            self.fail(grpc.StatusCode.INTERNAL, str(error))
+            return
         _log.error("a handler failed", exc_info=error)
         self.fail(grpc.StatusCode.UNKNOWN, f"the handler failed: {type(error).__name__}")
 
@@ -257,6 +261,22 @@ class CompletionQueueCall:
     def _on_sent(self, _event: Any) -> None:
         self._send_next()
         self._on_processed(None)
+
+
+class _MalformedRequestError(Exception):
+    """A request is not a message of the method's type."""
+
+
+def _parsed(deserializer: Callable[[Any], Any] | None, request: bytes) -> Any:
+    """Return the message in a request.
+
+    Raises:
+        _MalformedRequestError: there is none.
+    """
+    try:
+        return _apply(deserializer, request)
+    except DecodeError as error:
+        raise _MalformedRequestError("the request is not a message of the method's type") from error
 
 
 def _apply(function: Callable[[Any], Any] | None, value: Any) -> Any:

@@ -13,6 +13,7 @@ import grpc
 import pytest
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
+from graphmill import proto
 from graphmill_plugins._server.call_threads import CallThreads
 from graphmill_plugins._server.completion_queue_server import CompletionQueueServer
 from graphmill_plugins._server.deferred_handler import DeferredHandler
@@ -37,6 +38,10 @@ class Methods(grpc.GenericRpcHandler):
         name = details.method.rpartition("/")[2]
         if name in {"defer", "raise_early"}:
             return DeferredHandler(getattr(self, name), bytes)
+        if name == "defer_message":
+            return DeferredHandler(self.defer, proto.NodeDef.FromString)
+        if name == "message":
+            return grpc.unary_unary_rpc_method_handler(self.echo, proto.NodeDef.FromString)
         function = getattr(self, name, None)
         return function and grpc.unary_unary_rpc_method_handler(function)
 
@@ -129,6 +134,15 @@ def test_a_failed_handler_ends_its_call_only(served, caplog):
     assert error.code() is grpc.StatusCode.UNKNOWN
     assert error.details() == "the handler failed: KeyError"
     assert "a handler failed" in caplog.text
+    assert served.start("echo", b"next").result() == b"next"
+
+
+@pytest.mark.parametrize("method", ["message", "defer_message"])
+def test_a_request_that_is_no_message_is_refused(served, method, caplog):
+    error = error_of(served.start(method, b"\x0a\xff"))
+    assert error.code() is grpc.StatusCode.INTERNAL
+    assert error.details() == "the request is not a message of the method's type"
+    assert caplog.text == ""
     assert served.start("echo", b"next").result() == b"next"
 
 

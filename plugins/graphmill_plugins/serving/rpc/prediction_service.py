@@ -57,8 +57,8 @@ class PredictionService:
         for name, tensor in request.inputs.items():
             spec = signature.inputs.get(name)
             if spec is not None and tensor.dtype != spec.dtype.enum:
-                sent = proto.DataType.Name(tensor.dtype)
-                expected = proto.DataType.Name(spec.dtype.enum)  # type: ignore[arg-type]
+                sent = _type_name(tensor.dtype)
+                expected = _type_name(spec.dtype.enum)
                 raise InvalidArgumentError(f"input {name!r} is of {sent}; expected {expected}")
             arrays[name] = decode_tensor(tensor, default_host().variants)
         outputs = await self._core.run(version, signature, arrays, request.output_filter, deadline)
@@ -172,6 +172,12 @@ def _spec(version: ModelVersion, signature: str) -> proto.ModelSpec:
     spec = proto.ModelSpec(name=version.model, signature_name=signature)
     spec.version.value = version.number
     return spec
+
+
+def _type_name(number: int) -> str:
+    """Return the name of a `DataType`, or the number of one that this version does not know."""
+    value = proto.DataType.DESCRIPTOR.values_by_number.get(number)
+    return str(number) if value is None else str(value.name)
 
 
 def _check_tasks(request: proto.MultiInferenceRequest) -> None:
