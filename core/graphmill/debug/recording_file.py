@@ -257,12 +257,15 @@ class _Reader:
         for node in nodes:
             for edge in node.inputs:
                 self._check_edge(node, edge, nodes[edge.node])
+        self._check_name(data["device"])
         constants = {int(node): int(value) for node, value in data["constants"]}
         self._check("a constant", constants, count)
         self._check("a value of a constant", constants.values(), num_values)
         return RecordedGraph(nodes, str(data["device"]), constants)
 
     def _node(self, data: dict[str, Any], count: int) -> RecordedNode:
+        for text in (data["name"], data["op"], data["child_frame"], *data["frame"]):
+            self._check_name(text)
         edges = tuple(RecordedEdge(int(node), int(output)) for node, output in data["inputs"])
         self._check(f"an input of node {data['name']!r}", (edge.node for edge in edges), count)
         if data["role"] not in ROLES:
@@ -331,6 +334,11 @@ class _Reader:
         for index in indices:
             if not lowest <= index < stop:
                 self._fail(f"{what} is {index}, expected {lowest} or more, below {stop}")
+
+    def _check_name(self, text: Any) -> None:
+        """Refuse a name that a terminal would show as something else, such as further lines."""
+        if not str(text).isprintable():
+            self._fail(f"{text!r} is not the name of a node, op, frame or device")
 
     def _fail(self, text: str) -> NoReturn:
         raise DataLossError(f"the recording {self._path} is damaged: {text}")

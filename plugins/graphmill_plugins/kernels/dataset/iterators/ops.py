@@ -20,6 +20,7 @@ from graphmill.errors import (
     InvalidArgumentError,
     OpError,
     OutOfRangeError,
+    PermissionDeniedError,
 )
 from graphmill.spi import ResourceHandle
 from graphmill.spi.executors import running
@@ -128,6 +129,7 @@ class IteratorResource:
 
         Raises:
             FailedPreconditionError: nothing was started.
+            PermissionDeniedError: an element has an effect that is not allowed.
         """
         dataset, _, _ = self.running()
         self._run(dataset, Scope(ctx, position.seeds))
@@ -135,7 +137,7 @@ class IteratorResource:
             try:
                 if self.take(ctx.cancellation) is None:
                     return
-            except CancelledError:
+            except (CancelledError, PermissionDeniedError):
                 raise
             except OpError:
                 continue  # the element failed, or its error was ignored, the first time too
