@@ -917,7 +917,7 @@ class CompleteInstanceRequest(_message.Message):
     IS_SOURCE_FIELD_NUMBER: _builtins.int
     STEP_ID_FIELD_NUMBER: _builtins.int
     INCARNATION_FIELD_NUMBER: _builtins.int
-    MEETING_FIELD_NUMBER: _builtins.int
+    INSTANCE_FIELD_NUMBER: _builtins.int
     ERROR_CODE_FIELD_NUMBER: _builtins.int
     ERROR_MESSAGE_FIELD_NUMBER: _builtins.int
     name: _builtins.str
@@ -932,7 +932,7 @@ class CompleteInstanceRequest(_message.Message):
     step_id: _builtins.int
     incarnation: _builtins.int
     """Graphmill's own: the incarnation of the device."""
-    meeting: _builtins.str
+    instance: _builtins.str
     """Graphmill's own: names the collective within the group, by instance and iterations of loops."""
     error_code: _builtins.int
     """Graphmill's own: why the step of this member failed, instead of joining a collective."""
@@ -957,13 +957,13 @@ class CompleteInstanceRequest(_message.Message):
         is_source: _builtins.bool = ...,
         step_id: _builtins.int = ...,
         incarnation: _builtins.int = ...,
-        meeting: _builtins.str = ...,
+        instance: _builtins.str = ...,
         error_code: _builtins.int = ...,
         error_message: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["shape", b"shape"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["data_type", b"data_type", "device", b"device", "device_type", b"device_type", "error_code", b"error_code", "error_message", b"error_message", "group_key", b"group_key", "group_size", b"group_size", "incarnation", b"incarnation", "instance_key", b"instance_key", "is_source", b"is_source", "meeting", b"meeting", "name", b"name", "shape", b"shape", "step_id", b"step_id", "subdiv_offset", b"subdiv_offset", "type", b"type"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["data_type", b"data_type", "device", b"device", "device_type", b"device_type", "error_code", b"error_code", "error_message", b"error_message", "group_key", b"group_key", "group_size", b"group_size", "incarnation", b"incarnation", "instance", b"instance", "instance_key", b"instance_key", "is_source", b"is_source", "name", b"name", "shape", b"shape", "step_id", b"step_id", "subdiv_offset", b"subdiv_offset", "type", b"type"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -75,7 +75,7 @@ class CollectiveRequest:
 
     @property
     def key(self) -> tuple[Hashable, Hashable, str]:
-        """The key under which the members of one collective meet."""
+        """The key that the members of one collective share."""
         return self.group_key, self.instance_key, self.iteration
 
     def __str__(self) -> str:
@@ -119,7 +119,7 @@ class LocalCollectives(CollectiveExecutor):
         self._lock = threading.Lock()
         self._num_devices = num_devices
         self._groups: dict[Hashable, _Group] = {}
-        self._meetings: dict[Hashable, _Meeting] = {}
+        self._instances: dict[Hashable, _Instance] = {}
 
     def execute_async(
         self, request: CollectiveRequest, cancellation: Cancellation, done: Done
@@ -128,22 +128,22 @@ class LocalCollectives(CollectiveExecutor):
         member = _Member(request, cancellation, done)
         key = request.key
         with self._lock:
-            meeting = self._meetings.setdefault(key, _Meeting())
+            instance = self._instances.setdefault(key, _Instance())
             author = None
-            if meeting.error is None:
-                author, meeting.error = member, self._refusal(meeting, request)
-            meeting.members.append(member)
-            error = meeting.error
-            is_whole = error is None and len(meeting.members) == request.group_size
-            leaving = meeting.take_all() if error is not None or is_whole else []
+            if instance.error is None:
+                author, instance.error = member, self._refusal(instance, request)
+            instance.members.append(member)
+            error = instance.error
+            is_whole = error is None and len(instance.members) == request.group_size
+            leaving = instance.take_all() if error is not None or is_whole else []
             if is_whole:
-                del self._meetings[key]
+                del self._instances[key]
         if error is not None:
             _fail(leaving, error, author)
         elif is_whole:
             _finish(leaving)
         else:
-            member.watch(lambda failure: self._abort(meeting, member, failure))
+            member.watch(lambda failure: self._abort(instance, member, failure))
 
     def lacks_members(self, request: CollectiveRequest) -> bool:
         """Return whether a group has more members than can be in this step."""
@@ -154,7 +154,7 @@ class LocalCollectives(CollectiveExecutor):
         """Return the number of devices in this step that can be members; None if unknown."""
         return len(request.members) or self._num_devices
 
-    def _refusal(self, meeting: _Meeting, request: CollectiveRequest) -> OpError | None:
+    def _refusal(self, instance: _Instance, request: CollectiveRequest) -> OpError | None:
         """Return the error if a member cannot join, else None; call it under the lock."""
         size = request.group_size
         if size < 1:
@@ -166,15 +166,15 @@ class LocalCollectives(CollectiveExecutor):
                 "sessions need a cluster: connect each session to the server of a task"
             )
         group = self._groups.setdefault(request.group_key, _Group(size))
-        return group.refusal(request) or meeting.refusal(request)
+        return group.refusal(request) or instance.refusal(request)
 
-    def _abort(self, meeting: _Meeting, author: _Member | None, error: OpError) -> None:
+    def _abort(self, instance: _Instance, author: _Member | None, error: OpError) -> None:
         """Fail all waiting members, and those that join later."""
         with self._lock:
-            if not meeting.members:
+            if not instance.members:
                 return  # the collective has ended
-            meeting.error = error
-            leaving = meeting.take_all()
+            instance.error = error
+            leaving = instance.take_all()
         _fail(leaving, error, author)
 
 
@@ -254,7 +254,7 @@ class _Member:
         return error
 
 
-class _Meeting:
+class _Instance:
     """The members that wait for one collective."""
 
     def __init__(self) -> None:

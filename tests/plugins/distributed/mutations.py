@@ -132,7 +132,7 @@ class Corpus:
             instance_key=2,
             device=device.name,
             incarnation=device.incarnation,
-            meeting="[2]",
+            instance="[2]",
         )
 
     def _call(self, name: str, request: Message) -> Any:

@@ -138,7 +138,7 @@ class GroupCollectives:
                 self._groups[request.group_key, request.device] = ends
 
     def exchange(self, exchange_id: int, peers: Peers) -> TaskCollectives:
-        """Return the collective of all members of this task that have the same number.
+        """Return this task's part of a collective with an exchange id.
 
         Raises:
             AbortedError: it has ended.
@@ -156,7 +156,7 @@ class GroupCollectives:
     def end_exchange(
         self, exchange_id: int, request: CollectiveRequest, error: OpError | None
     ) -> None:
-        """Drop what was exchanged, or the error, when the others cannot need it any longer.
+        """Discard the tensors of an exchange, or its error, once no other member needs them.
 
         Where members join the same collective again, all have got the tensors of the one before.
         """
@@ -188,7 +188,7 @@ class GroupCollectives:
 
 
 class StepGroups:
-    """The part of one step in collectives with members in other sessions.
+    """The participation of one step in collectives with members in other sessions.
 
     Args:
         groups: those of the worker.
@@ -302,7 +302,7 @@ class _Joining:
             device_type=self._owner.devices[request.device].device_type,
             device=request.device,
             incarnation=self._owner.devices[request.device].incarnation,
-            meeting=json.dumps([request.instance_key, request.iteration]),
+            instance=json.dumps([request.instance_key, request.iteration]),
         )
 
         def answered(response: Any, error: OpError | None) -> None:
@@ -371,14 +371,14 @@ class _Joining:
 
     def _foreign(self) -> OpError:
         return UnimplementedError(
-            f"{self._request}: the group leader {self._owner.leader_task} is not a task of "
-            "graphmill of this version; members on tasks of TensorFlow cannot be in one group with "
+            f"{self._request}: the group leader {self._owner.leader_task} does not run "
+            "this version of graphmill; members on TensorFlow's tasks cannot be in a group with "
             "graphmill's. Set experimental.collective_group_leader in the server's config"
         )
 
 
 def _int32(key: Hashable) -> int:
-    """Return a key as TensorFlow's messages have it; others are told apart by `meeting`."""
+    """Return an integer key for TensorFlow's messages, 0 for others: `instance` identifies them."""
     return int(key) if isinstance(key, int | np.integer) else 0
 
 

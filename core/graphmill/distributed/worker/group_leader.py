@@ -105,10 +105,10 @@ class GroupLeader:
             group = self._groups.get(request.group_key)
             error = _not_member(group, request) if group is None else group.refusal(request)
             if group is not None and error is None:
-                meeting = group.meetings.setdefault(request.meeting, _Meeting())
-                meeting.waiters.append(waiter)
-                if len(meeting.waiters) == group.size:
-                    leaving = group.meetings.pop(request.meeting).waiters
+                instance = group.instances.setdefault(request.instance, _Instance())
+                instance.waiters.append(waiter)
+                if len(instance.waiters) == group.size:
+                    leaving = group.instances.pop(request.instance).waiters
                 else:
                     self._check_later()
         if error is not None:
@@ -121,10 +121,10 @@ class GroupLeader:
         )
         for one in leaving:
             one.done(response, None)
-        return lambda: self._leave_meeting(request, waiter)
+        return lambda: self._leave_instance(request, waiter)
 
     def close(self) -> None:
-        """Fail all who wait."""
+        """Fail all waiting members."""
         with self._lock:
             self._is_closed = True
             groups, self._groups = list(self._groups.values()), {}
@@ -160,17 +160,17 @@ class GroupLeader:
             if not group.members:
                 del self._groups[key]
 
-    def _leave_meeting(self, request: proto.CompleteInstanceRequest, waiter: _Waiter) -> None:
+    def _leave_instance(self, request: proto.CompleteInstanceRequest, waiter: _Waiter) -> None:
         """Fail the members that wait with one that has left."""
         with self._lock:
             group = self._groups.get(request.group_key)
-            meeting = None if group is None else group.meetings.get(request.meeting)
-            if group is None or meeting is None or waiter not in meeting.waiters:
+            instance = None if group is None else group.instances.get(request.instance)
+            if group is None or instance is None or waiter not in instance.waiters:
                 return
-            del group.meetings[request.meeting]
-        meeting.waiters.remove(waiter)
+            del group.instances[request.instance]
+        instance.waiters.remove(waiter)
         reason = f"the member on {waiter.device} has left: its step was cancelled, or its task lost"
-        _fail(meeting.waiters, AbortedError(f"{_named(request)}: {reason}"))
+        _fail(instance.waiters, AbortedError(f"{_named(request)}: {reason}"))
 
     def _fail_absent(self, request: proto.CompleteInstanceRequest) -> None:
         """Fail all collectives that wait for a member whose step has failed."""
@@ -200,17 +200,17 @@ class GroupLeader:
         with self._lock:
             self._timer = None
             absent = {d for group in self._groups.values() for d in group.absent(CHECK_SECONDS / 2)}
-            if any(group.meetings for group in self._groups.values()):
+            if any(group.instances for group in self._groups.values()):
                 self._check_later()
         tasks = {task_of(device) for device in absent} - {self._task}
         for task in tasks:
             try:
-                self._peers.get(task).get_status(partial(self._heard, task))
+                self._peers.get(task).get_status(partial(self._fail_lost_devices, task))
             except OpError as error:
-                self._heard(task, None, error)
+                self._fail_lost_devices(task, None, error)
 
-    def _heard(self, task: str, response: Any, error: OpError | None) -> None:
-        """Fail the collectives that wait for devices which a task no longer has."""
+    def _fail_lost_devices(self, task: str, response: Any, error: OpError | None) -> None:
+        """Fail the collectives that wait for devices that a task no longer has."""
         if isinstance(error, UnavailableError):
             found: dict[str, int] = {}
         elif error is not None:
@@ -240,7 +240,7 @@ class _Waiter:
         self.done = done
 
 
-class _Meeting:
+class _Instance:
     """The members that have joined a collective, and the time of the first."""
 
     def __init__(self) -> None:
@@ -254,7 +254,7 @@ class _Group:
     Attributes:
         members: the attributes of its devices, by name.
         waiting: the members that wait for the others.
-        meetings: the collectives that members have joined, by name.
+        instances: the collectives that members have joined, by name.
     """
 
     def __init__(self, key: int, size: int) -> None:
@@ -262,7 +262,7 @@ class _Group:
         self.size = size
         self.members: dict[str, Any] = {}
         self.waiting: list[_Waiter] = []
-        self.meetings: dict[str, _Meeting] = {}
+        self.instances: dict[str, _Instance] = {}
 
     @property
     def is_whole(self) -> bool:
@@ -272,7 +272,7 @@ class _Group:
     @property
     def is_awaited(self) -> bool:
         """Whether a member waits."""
-        return bool(self.waiting or self.meetings)
+        return bool(self.waiting or self.instances)
 
     def incarnation(self, device: str) -> int | None:
         """Return the incarnation of a member; None if the device is no member."""
@@ -311,8 +311,8 @@ class _Group:
             return _not_member(self, request)
         if request.group_size != self.size:
             return InternalError(f"{_named(request)}: the group has {self.size} members")
-        meeting = self.meetings.get(request.meeting)
-        if meeting is not None and any(w.device == request.device for w in meeting.waiters):
+        instance = self.instances.get(request.instance)
+        if instance is not None and any(w.device == request.device for w in instance.waiters):
             return InternalError(
                 f"{_named(request)}: another node of {request.device} waits for the same "
                 "instance; give collectives that run at the same time different instance keys"
@@ -332,36 +332,36 @@ class _Group:
     def absent(self, seconds: float) -> set[str]:
         """Return the members that others have been waiting for longer than some seconds."""
         latest = time.monotonic() - seconds
-        late = [meeting for meeting in self.meetings.values() if meeting.begun <= latest]
+        late = [instance for instance in self.instances.values() if instance.begun <= latest]
         return {d for one in late for d in self.members.keys() - {w.device for w in one.waiters}}
 
     def take_absent(self, devices: Iterable[str]) -> list[_Waiter]:
-        """End the collectives which one of some devices has not joined; return those who wait."""
+        """End the collectives that lack a member on some devices; return their waiting members."""
         absent = set(devices)
         taken: list[_Waiter] = []
-        for name, meeting in list(self.meetings.items()):
-            if absent - {waiter.device for waiter in meeting.waiters}:
-                taken += self.meetings.pop(name).waiters
+        for name, instance in list(self.instances.items()):
+            if absent - {waiter.device for waiter in instance.waiters}:
+                taken += self.instances.pop(name).waiters
         return taken
 
     def take_waiting(self) -> list[_Waiter]:
-        """Remove and return those that wait for the group."""
+        """Remove and return the members that wait for the group."""
         taken, self.waiting = self.waiting, []
         return taken
 
     def take_all(self) -> list[_Waiter]:
-        """Remove and return all that wait."""
-        meetings, self.meetings = self.meetings, {}
-        return [*self.take_waiting(), *(w for m in meetings.values() for w in m.waiters)]
+        """Remove and return all waiting members."""
+        instances, self.instances = self.instances, {}
+        return [*self.take_waiting(), *(w for m in instances.values() for w in m.waiters)]
 
 
 def _refusal(request: proto.CompleteGroupRequest) -> OpError | None:
     """Return the error if a request cannot be granted in any group, else None."""
     if request.exchange_protocol != EXCHANGE_PROTOCOL:
         return UnimplementedError(
-            f"group {request.group_key}: {request.device_attributes.name or 'the member'} is not "
-            "on a task of graphmill of this version; tasks of TensorFlow exchange the tensors of "
-            "collectives in another way, and cannot be in one group with graphmill's"
+            f"group {request.group_key}: {request.device_attributes.name or 'the member'} is on a "
+            "task that does not run this version of graphmill; TensorFlow's tasks exchange the "
+            "tensors of collectives in another way, and cannot be in a group with graphmill's"
         )
     if request.group_size < 1:
         return InvalidArgumentError(
@@ -373,10 +373,10 @@ def _refusal(request: proto.CompleteGroupRequest) -> OpError | None:
 
 
 def _not_member(group: _Group | None, request: proto.CompleteInstanceRequest) -> OpError:
-    known = "unknown" if group is None else "another one now"
+    known = "does not know the group" if group is None else "knows another group of this key"
     return AbortedError(
-        f"{_named(request)}: the group is {known} at its leader, which was restarted, or another "
-        "member was. Run the step again"
+        f"{_named(request)}: the group leader {known}: the leader or another member was restarted. "
+        "Run the step again"
     )
 
 

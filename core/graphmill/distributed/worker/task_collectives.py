@@ -54,12 +54,12 @@ def note_members(graph: Graph, devices: Iterable[DeviceAttributes]) -> None:
     ]
     ends = [End(one.name, one.incarnation) for one in devices]
     for node in nodes:
-        used = {other.assigned_device for other in nodes if _may_meet(node, other)}
+        used = {other.assigned_device for other in nodes if _may_share_group(node, other)}
         members = tuple(str(end).encode() for end in sorted(ends) if end.device in used)
         graph.set_attr(node, COLLECTIVE_MEMBERS_ATTR, members)
 
 
-def _may_meet(node: Node, other: Node) -> bool:
+def _may_share_group(node: Node, other: Node) -> bool:
     """Return whether two nodes may be of one group; its key may be known only in the step."""
     keys = {one.attrs["group_key"] for one in (node, other) if "group_key" in one.attrs}
     return len(keys) < 2
@@ -150,16 +150,16 @@ class TaskCollectives(LocalCollectives):
     def join_remote(self, request: CollectiveRequest, cancellation: Cancellation) -> None:
         """Let a member of another task join the waiting members of this task, if there are any."""
         with self._lock:
-            is_awaited = request.key in self._meetings
+            is_awaited = request.key in self._instances
         if is_awaited:
             super().execute_async(request, cancellation, _ignore_result)
 
     def fail(self, request: CollectiveRequest, error: OpError) -> None:
         """Fail the waiting members of this task, because others cannot join."""
         with self._lock:
-            meeting = self._meetings.get(request.key)
-        if meeting is not None:
-            self._abort(meeting, None, error)
+            instance = self._instances.get(request.key)
+        if instance is not None:
+            self._abort(instance, None, error)
 
     def step_failed(self, error: OpError) -> None:
         """Fail the members in other sessions that wait for this step, which has failed."""

@@ -53,9 +53,9 @@ _MIN_LARGE_BYTES: Final = 64 << 10
 _NOT_HERE: Final = {
     "Tracing": "this worker does not profile its process; request a trace of a step instead "
     "(RunOptions.trace_level)",
-    "RecvBuf": "tasks of graphmill exchange the tensors of collectives by RecvTensor, and tasks of "
-    "TensorFlow cannot be in one group with them. There reduce with variables on one task (a "
-    "parameter server, SyncReplicasOptimizer)",
+    "RecvBuf": "tasks of graphmill exchange the tensors of collectives by RecvTensor, and "
+    "TensorFlow's tasks cannot be in a group with them. In a mixed cluster, reduce with variables "
+    "on one task (a parameter server, SyncReplicasOptimizer)",
 }
 
 

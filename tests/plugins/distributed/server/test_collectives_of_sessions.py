@@ -242,7 +242,7 @@ def test_a_step_that_fails_fails_the_member_that_waits_for_it() -> None:
         assert [future.result(30).tolist() for future in futures] == [[2, 2]] * 2
         waiting = pool.submit(made[1].run, [1, 1])
         leader = cluster[0]._impl._worker.worker.group_leader
-        until(lambda: leader._groups[1].meetings)
+        until(lambda: leader._groups[1].instances)
         with pytest.raises(errors.InvalidArgumentError, match="no number") as root:
             made[0].run([np.nan, 1])
         assert root.value.node == "checked0"
@@ -286,7 +286,7 @@ def test_a_lost_task_fails_the_members_that_wait_and_may_come_back() -> None:
                 assert [future.result(30).tolist() for future in futures] == [[2, 4]] * 2
                 waiting = pool.submit(first.run, [1, 2])
                 leader = server._impl._worker.worker.group_leader
-                until(lambda: leader._groups[1].meetings)
+                until(lambda: leader._groups[1].instances)
                 other.kill()
                 with pytest.raises(errors.UnavailableError, match=r"group 1 waits .*task:1"):
                     waiting.result(30)

@@ -142,7 +142,7 @@ def test_a_leader_of_tensorflow_is_refused(joined: Joined, monkeypatch: pytest.M
         return lambda: None
 
     monkeypatch.setattr(GroupLeader, "complete_group", answer)
-    with pytest.raises(errors.UnimplementedError, match="not a task of graphmill"):
+    with pytest.raises(errors.UnimplementedError, match="does not run this version of graphmill"):
         joined.join(1).get()
 
 

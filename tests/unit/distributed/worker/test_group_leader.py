@@ -1,4 +1,4 @@
-"""The leader of groups of collectives: forming groups, meetings, lost and restarted members."""
+"""The leader of groups of collectives: groups, instances, lost and restarted members."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Led:
 
     def join(self, number: int, incarnation: int = 1, **changes: Any) -> Any:
         """Join a collective of group 7; return the outcome and the function that withdraws."""
-        fields = {"group_size": 2, "instance_key": 3, "meeting": "[3]"} | changes
+        fields = {"group_size": 2, "instance_key": 3, "instance": "[3]"} | changes
         request = proto.CompleteInstanceRequest(
             group_key=7, device=cpu(number), incarnation=incarnation, **fields
         )
@@ -104,7 +104,7 @@ def test_members_meet_under_a_new_number_each_time(whole: Led) -> None:
 
 def test_collectives_with_other_names_do_not_meet(whole: Led) -> None:
     first, _ = whole.join(1)
-    second, _ = whole.join(2, meeting="[4]")
+    second, _ = whole.join(2, instance="[4]")
     assert not first.is_there
     assert not second.is_there
 
@@ -166,7 +166,7 @@ def test_another_program_may_use_the_key_with_another_size(whole: Led) -> None:
     ("changes", "kind", "message"),
     [
         ({"size": 0}, errors.InvalidArgumentError, "must be positive, got 0"),
-        ({"exchange_protocol": 9}, errors.UnimplementedError, "tasks of TensorFlow"),
+        ({"exchange_protocol": 9}, errors.UnimplementedError, "TensorFlow's tasks"),
     ],
 )
 def test_wrong_requests_are_refused(led: Led, changes: Any, kind: Any, message: str) -> None:
@@ -194,7 +194,7 @@ def test_a_second_node_of_the_same_device_is_refused(whole: Led) -> None:
 
 
 def test_an_unknown_group_is_aborted(led: Led) -> None:
-    with pytest.raises(errors.AbortedError, match="unknown at its leader"):
+    with pytest.raises(errors.AbortedError, match="does not know the group"):
         led.join(1)[0].get()
 
 
