@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from graphmill.cli.input.input_spec import InputSpec
 
 _MAX_SHOWN: Final = 200
-"""Characters of a malformed value in an error."""
+"""Maximum number of characters of a malformed value that an error shows."""
 
 _MAX_NAMES = 12  # that a message lists
 _TRUTH = {"true": True, "false": False}

@@ -116,7 +116,7 @@ class RowConverter:
         return replace(spec, shape=spec.shape[1:])
 
     def _content(self, row: Row) -> dict[str, Any] | OpError:
-        """Return what a row holds for each input, before it is converted; or its error."""
+        """Return the unconverted value of each input of a row, or the row's error."""
         try:
             if isinstance(row.content, OpError):
                 return row.content

@@ -47,7 +47,7 @@ _DAMAGED_ARCHIVE: Final[tuple[type[Exception], ...]] = (
     *DAMAGED_ARRAY,
     AttributeError,
 )
-"""What reading a damaged `.npz` file raises."""
+"""The exceptions that reading a damaged `.npz` file raises."""
 
 
 class RowReader:
@@ -218,7 +218,7 @@ def _is_row(array: np.ndarray[Any, Any], spec: InputSpec) -> bool:
 
 
 class _Counted(io.BufferedIOBase):
-    """A stream that knows how many bytes were read."""
+    """A stream that counts the bytes that are read from it."""
 
     def __init__(self, path: str) -> None:
         self._stream: BinaryIO = open_stream(path)

@@ -106,7 +106,7 @@ def run(
         jobs: the number of processes.
         resume: whether an interrupted run is continued.
         overwrite: whether files of an earlier run are replaced.
-        stdin_format: what standard input holds: csv, jsonl, txt, tfrecord, or paths of files.
+        stdin_format: the format of standard input: csv, jsonl, txt, tfrecord, or paths of files.
         progress: is called after each step.
         on_note: is called with notes, such as on columns that no input takes or how pixels are
             scaled, and with a line for each row that fails; by default the logger

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _MAX_CONVERTERS: Final = 4
 _LARGE_ROW_BYTES: Final = 8192
-"""Rows of so many bytes in their files are mostly images, which are decoded outside of the GIL."""
+"""Rows of at least this size are mostly images, which are decoded outside of the GIL."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""`BatchSettings`: everything that decides what a batch run computes."""
+"""`BatchSettings`: all settings that determine the results of a batch run."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ FORMATS: Final = {
 }
 """The format of a file by its suffix."""
 STDIN_FORMATS: Final = ("csv", "jsonl", "txt", "tfrecord", "paths")
-"""What standard input may hold; `paths` are names of files, one on each line."""
+"""The formats of standard input; `paths` are names of files, one on each line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ def find_sources(
 
 
 def copy_stdin(path: str, kind: str | None) -> None:
-    """Write what standard input holds to a file.
+    """Copy standard input to a file.
 
     Args:
         path: the file.

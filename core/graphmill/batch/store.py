@@ -39,7 +39,7 @@ _RANGE: Final = re.compile(r"rows-(\d+)-(\d+)\.npz")
 
 @dataclass(frozen=True, slots=True)
 class StoredFailure:
-    """A row without outputs: its position in the run, its file and line, and why."""
+    """A row without outputs: its position in the run, its file and line, and the reason."""
 
     index: int
     file: str
@@ -97,7 +97,7 @@ class ResultStore:
         files.write(path, text.encode())
 
     def done(self) -> list[tuple[int, int]]:
-        """Return the ranges of rows that are done, sorted: the first, and the one after the last.
+        """Return the sorted ranges of finished rows, each as `(start, stop)`.
 
         Raises:
             OpError: the folder cannot be read.

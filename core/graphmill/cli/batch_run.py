@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _STDIN_FORMATS: Final = ("csv", "jsonl", "txt", "tfrecord", "paths")
 _TERMINAL_INTERVAL: Final = 0.5
 _MAX_LINES: Final = 20
-"""How many rows that fail are reported each; the others are counted."""
+"""Maximum number of failed rows that are reported one by one; the others are counted."""
 _NEEDS_EACH: Final = {
     "batch_size": "--batch",
     "out": "--out",
@@ -41,7 +41,7 @@ def batch_options(function: Callable[..., Any]) -> Callable[..., Any]:
     positive = click.IntRange(min=1)
     for option in (
         click.option("--format", "stdin_format", type=click.Choice(_STDIN_FORMATS),
-                     help="For --each -: what standard input holds."),
+                     help="For --each -: the format of standard input."),
         click.option("--whole-files", is_flag=True,
                      help="For --each: a text file is one string, instead of one for each line."),
         click.option("--columns", help="For --each: the columns of tables to use, as a,b,c."),
@@ -53,7 +53,7 @@ def batch_options(function: Callable[..., Any]) -> Callable[..., Any]:
                      help="For --each: the file of the outputs; .csv, .jsonl, .npz or "
                      ".parquet."),
         click.option("--batch", "batch_size", type=positive,
-                     help="For --each: the rows in a step; 32 unless given."),
+                     help="For --each: the number of rows in a step (default: 32)."),
         click.option("--each", multiple=True, type=click.Path(),
                      metavar="FILES",
                      help="Run all rows of a file, folder or pattern; - for standard input; may "
@@ -99,7 +99,7 @@ def run_batch(
     *,
     overwrite: bool,
 ) -> int:
-    """Run the batch, print what it did, and return the exit code: 1 if rows failed.
+    """Run the batch, print a summary, and return the exit code: 1 if rows failed.
 
     Args:
         settings: the common options.

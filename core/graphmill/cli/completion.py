@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 _PLAIN: Final = re.compile(r"(?!-)[\w./:@%+,=-]+")
-"""A word that is the same for each shell with and without quotes, and no option."""
+"""A word that needs no quotes in any shell, and is no option."""
 
 
 def complete_file(
@@ -82,7 +82,7 @@ def _host(ctx: click.Context) -> Host:
 
 
 def _text_of(value: object) -> tuple[str, ...]:
-    """Return the texts that a parameter has so far, one or several."""
+    """Return the values that a parameter has so far, one or several."""
     if isinstance(value, str):
         return (value,)
     return tuple(value) if isinstance(value, tuple) else ()

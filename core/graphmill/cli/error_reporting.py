@@ -30,7 +30,7 @@ INTERRUPTED = 130
 """The user interrupted the command (Ctrl-C)."""
 
 _CONTINUED = " " * 4
-"""Begins further lines of a message, which may be text of the model."""
+"""The prefix of continuation lines of a message, which may contain text of the model."""
 _DURING_RUN = "_graphmill_cli_during_run"
 
 

@@ -47,7 +47,7 @@ _PORT = click.IntRange(0, 65535)
 )  # fmt: skip
 @click.option(
     "--max-batch-size", type=click.IntRange(min=2),
-    help=f"With --batching: the maximum number of rows of a batch; {_BATCH_ROWS} unless given.",
+    help=f"With --batching: the maximum number of rows of a batch (default: {_BATCH_ROWS}).",
 )  # fmt: skip
 @click.option(
     "--batching-parameters-file", "--batching_parameters_file", "batching_file", metavar="FILE",

@@ -86,7 +86,7 @@ class _Limits(NamedTuple):
 
 
 class _Access(NamedTuple):
-    """The rules for what the models may do."""
+    """The access rules of the models."""
 
     allow: tuple[str, ...]
     trust: bool

@@ -65,7 +65,9 @@ _STEPS: Final = 20
 @allow_option
 @trust_option
 @click.option("--jit", is_flag=True, help="Run some steps; show clusters, tiers and compilations.")
-@click.option("--steps", type=click.IntRange(min=0), help="How many steps --jit runs (20).")
+@click.option(
+    "--steps", type=click.IntRange(min=0), help="For --jit: how many steps (default: 20)."
+)
 @click.option(
     "--memory", is_flag=True, help="Forecast the memory of a step; with --jit, also measure it."
 )
@@ -169,7 +171,7 @@ def explain(
 
 
 class _View(NamedTuple):
-    """What the command shows of a record, as text or as JSON data."""
+    """The parts of a record that the command shows, as text or as JSON data."""
 
     record: StepRecord
     shown: Sequence[NodeRecord]

@@ -42,7 +42,7 @@ from graphmill.errors import AlreadyExistsError, InvalidArgumentError, Unimpleme
     help="The shape of an input with unknown sizes; may be repeated.",
 )
 @click.option(
-    "--platform", "platforms", multiple=True, help="A platform it can run on; cpu unless given."
+    "--platform", "platforms", multiple=True, help="A platform it can run on (default: cpu)."
 )
 @click.option(
     "--max-iterations",

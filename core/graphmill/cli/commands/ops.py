@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _GLOB = "*?["
 _NO_GRADIENT = "no gradient is registered; JAX differentiates the op where it is traceable"
 _FEW_OPS = 3
-"""A kernel's docstring describes each of its ops if it has no more than these."""
+"""A kernel's docstring describes its ops only if the kernel has at most this many."""
 
 
 @click.command()
@@ -91,7 +91,7 @@ def _list(
     rows: list[Sequence[object]] = [
         (name, host.ops.family(name), summary_of(host.ops.get(name))) for name in chosen
     ]
-    table = Table(("op", "family", "what it does"), rows)
+    table = Table(("op", "family", "description"), rows)
     data = {"ops": [dict(zip(("name", "family", "summary"), row, strict=True)) for row in rows]}
     blocks: list[Block] = [table] if table.rows else ["no such op"]
     emit(data, blocks, as_json=settings.as_json)

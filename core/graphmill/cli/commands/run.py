@@ -250,7 +250,7 @@ def _emit_and_save(
 
 @contextmanager
 def _example_advice(*, is_on: bool) -> Iterator[None]:
-    """Add to the error of a run how the types of features are chosen."""
+    """Add a note to a run's error that says how the types of features are chosen."""
     try:
         yield
     except InvalidArgumentError as error:

@@ -158,7 +158,7 @@ def _summary(graph: ModelSummary) -> Iterable[str]:
         parts.insert(0, one_line("tags " + ",".join(graph.tags)))
     yield "; ".join(parts)
     variables, used = graph.variables, graph.used_variables
-    only = f" ({used}, are read by the signatures)" if 0 < used.nodes < variables.nodes else ""
+    only = f" (of these, the signatures read {used})" if 0 < used.nodes < variables.nodes else ""
     sizes = {"variables": f"{variables}{only}"} if variables.nodes else {}
     sizes |= {"constants": str(graph.constants)} if graph.constants.nodes else {}
     held = [f"{kind}: {size}" for kind, size in sizes.items()]

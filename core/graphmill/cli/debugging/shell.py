@@ -151,7 +151,7 @@ class DebugShell(cmd.Cmd):
         self._show_stop(self._debugger.resume(wait=wait))
 
     def do_back(self, line: str) -> None:
-        """Look one node back, or N: back [N]. Effects are not undone."""
+        """Go back one node, or N: back [N]. Effects are not undone."""
         self._debugger.back(_number(line or "1", "a count"))
         self._say(self._debugger.where())
 

@@ -22,9 +22,9 @@ _CLASSES: Final = (
     (b"\x89PNG\r\n\x1a\n", "PngImagePlugin", "PngImageFile"),
     (b"\xff\xd8\xff", "JpegImagePlugin", "JpegImageFile"),
 )
-"""How the files of a format begin; pillow's module and class for them."""
+"""The first bytes of files of a format; pillow's module and class for them."""
 _ANY_FILE: Final = 1 << 22
-"""Up to so many pixels, files of any length are accepted."""
+"""An image of at most this many pixels is accepted whatever the size of its file."""
 _MAX_PIXELS_PER_BYTE: Final = {"PNG": 1032 * 8, "JPEG": 1024}
 """The maximum number of pixels for each byte of a file, from the format's compression ratio."""
 _MODES = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}
@@ -74,7 +74,7 @@ def _opened(data: bytes, name: str) -> Any:
 
 
 def _check_size(image: Any, length: int, name: str) -> None:
-    """Raise if an image of `length` bytes names more pixels than it holds or memory allows."""
+    """Raise if an image of `length` bytes declares more pixels than it holds or memory allows."""
     width, height = image.size
     ratio = _MAX_PIXELS_PER_BYTE[image.format]
     if width * height > max(_ANY_FILE, ratio * length):
@@ -104,7 +104,7 @@ def pillow(name: str) -> ModuleType:
 
 
 def with_channels(image: Any, channels: int | None) -> Any:
-    """Return an image of pillow's with other channels.
+    """Convert an image of pillow's to a number of channels.
 
     Args:
         image: the image.

@@ -115,7 +115,7 @@ def _array_or_error(
 
 
 def _placed(array: Array, source: Source, spec: InputSpec) -> Array:
-    """Return an image in the rank of the input.
+    """Return an image reshaped to the rank of the input.
 
     Raises:
         InvalidArgumentError: the input takes another.

@@ -172,7 +172,7 @@ def _cast(array: Array, source: Source, spec: InputSpec) -> Array:
 
 
 def _misfit(array: Array, value: Any, source: Source, spec: InputSpec) -> InvalidArgumentError:
-    """Return the error for an array, one of whose elements the input's dtype does not have."""
+    """Return the error for an array with an element that the input's dtype cannot represent."""
     actual = "string" if array.dtype == object else array.dtype.name
     shown = repr(value if isinstance(value, bytes) else value.item())
     if len(shown) > _MAX_SHOWN:

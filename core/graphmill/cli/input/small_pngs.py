@@ -37,12 +37,12 @@ _PLAIN_CHUNKS: Final = {
 """Chunks that change no pixel, and their sizes; None for any size."""
 _MAX_FILE_BYTES: Final = 1 << 17
 _MAX_IMAGE_BYTES: Final = 1 << 16
-"""Of larger images pillow alone takes hardly longer, and for these it does not hold the GIL."""
+"""Larger images are left to pillow, which is about as fast for them and releases the GIL."""
 _MAX_JOINED_BYTES: Final = 1 << 22
 
 
 class _Layout(NamedTuple):
-    """What images have in common that are decoded in one call."""
+    """The properties that images must share to be decoded in one call."""
 
     width: int
     height: int
@@ -50,7 +50,7 @@ class _Layout(NamedTuple):
 
     @property
     def row_bytes(self) -> int:
-        """The bytes of a row, with the one that names its filter."""
+        """The bytes of a row, including the byte of its filter type."""
         return 1 + self.width * len(self.mode)
 
 

@@ -1,4 +1,4 @@
-"""Count what a graph holds: elements of variables and constants, static shapes of outputs."""
+"""Compute sizes in a graph: elements of variables and constants, static shapes of outputs."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ def _session_closed_on_error(
 
 
 def _local_initializers(meta_graph: MetaGraphDef) -> list[str]:
-    """Return the nodes that initialize what no checkpoint holds, such as counts of epochs.
+    """Return the nodes that initialize local variables, such as counts of epochs.
 
     Raises:
         InvalidArgumentError: the collection of local variables is damaged.

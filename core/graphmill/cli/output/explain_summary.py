@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from graphmill.explain.step import NodeRecord
 
 NOT_RUN: Final = "not run yet"
-"""What is shown for the tier of nodes before the first step."""
+"""The tier that is shown for nodes before the first step."""
 _FILES: Final = {
     "fs.read": "read files",
     "fs.list": "list folders",

@@ -77,7 +77,7 @@ def _cells(record: NodeRecord, added: Collection[str], *, has_run: bool) -> tupl
 def _constant_columns(
     rows: Sequence[dict[str, str]], candidates: Sequence[str]
 ) -> tuple[list[Block], list[str]]:
-    """Return a line for each of some columns that has one value, and the other columns."""
+    """Return a line for each candidate column with only one value, and the remaining columns."""
     notes: list[Block] = []
     columns = list(_COLUMNS)
     for name in candidates:

@@ -14,7 +14,7 @@ import click
 _CONTROL: Final = (
     r"\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff"
 )
-"""Control characters but newline and tab, those that reverse text, and parts of characters."""
+"""Control characters except newline and tab, marks of text direction, and surrogates."""
 _HIDDEN: Final = re.compile(f"[{_CONTROL}]")
 _HIDDEN_IN_A_LINE: Final = re.compile(f"[\n\t{_CONTROL}]")
 

@@ -1,4 +1,4 @@
-"""`graphmill explain MODEL --memory`: forecast what a step holds, and measure it."""
+"""`graphmill explain MODEL --memory`: forecast the memory of a step, and measure it."""
 
 from __future__ import annotations
 

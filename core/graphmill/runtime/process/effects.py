@@ -54,7 +54,7 @@ FULL_COLLECTIONS: Final = ProcessEffect(
     "raises the third threshold of the garbage collector (gc.set_threshold)",
     "while a graph of 10,000 nodes or more is built or lowered; restored afterwards",
     "each full collection visits all nodes again, and lowering creates enough objects for many",
-    "lowering a graph of 100,000 nodes takes up to half as long again",
+    "lowering a graph of 100,000 nodes takes up to 50% longer",
 )
 MALLOC: Final = ProcessEffect(
     "malloc",

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 DEFAULT_SIGNATURE: Final = "serving_default"
 _MAX_CALLABLES: Final = 64
-"""For how many selections of outputs a signature keeps a callable."""
+"""The number of selections of outputs for which a signature caches a callable."""
 
 
 class ServedSignature:

@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 
 
 _MAX_SHAPES: Final = 256
-"""For how many shapes runs are counted and timed."""
+"""Maximum number of shapes whose runs are counted and timed."""
 _ROUND_SECONDS: Final = 0.005
-"""For how long models run in the thread of the event loop in one of its rounds."""
+"""Seconds for which models may run in the event loop's thread in one of its iterations."""
 _LONE_BATCHES: Final = 16
 """The number of consecutive batches of one request after which requests are run alone."""
 
@@ -82,9 +82,9 @@ class BatchQueue:
         self._may_wait = may_wait
         self._times: dict[Any, RunTimes] = {}
         self._round_end: float | None = None
-        """When models no longer run in this round of the event loop; None if none has run yet."""
+        """When models stop running in this iteration of the event loop; None before a run."""
         self._lone_batches = 0
-        """How many batches of one request there were in a row."""
+        """The number of consecutive batches of one request."""
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -144,7 +144,7 @@ class BatchQueue:
         )
 
     def _is_lone(self) -> bool:
-        """Return whether no other request is expected in this round that could join the batch."""
+        """Return whether no further request of this iteration is expected to join the batch."""
         return (
             self._lone_batches >= _LONE_BATCHES
             and self._round_end is None
@@ -175,7 +175,7 @@ class BatchQueue:
         request.fail(self._late(timeout))
 
     def _schedule(self) -> None:
-        """Dispatch after the other events of this round: they may bring more requests."""
+        """Dispatch after the other events of this iteration: they may bring more requests."""
         if not self._is_scheduled:
             self._is_scheduled = True
             self._loop.call_soon(self._dispatch)

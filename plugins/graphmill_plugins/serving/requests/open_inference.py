@@ -25,7 +25,7 @@ SERVER_NAME: Final = "graphmill"
 PLATFORM: Final = "tensorflow_savedmodel"
 _MAX_RANK: Final = 64
 _MAX_SIZE: Final = 2**58
-"""The number of elements of 16 bytes that the address space can hold is less."""
+"""An exclusive limit: fewer elements of 16 bytes fit into the address space."""
 SIGNATURE_PARAMETER: Final = "signature_name"
 DATATYPES: Final[dict[DType, str]] = {
     dtypes.bool: "BOOL",

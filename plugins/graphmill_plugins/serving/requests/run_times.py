@@ -5,20 +5,20 @@ from __future__ import annotations
 from typing import Final
 
 _INLINE_SECONDS: Final = 0.001
-"""Models that take less run in the thread of the event loop."""
+"""Models whose runs take less run in the thread of the event loop."""
 _UNKNOWN_SECONDS: Final = 0.005
 """The assumed time before the first run."""
 SETTLED_RUNS: Final = 50
-"""After how many runs with a shape nothing is compiled for it any more."""
+"""The number of runs with a shape after which nothing more is compiled for it."""
 _GROWTH: Final = 1.02
-"""By which factor the assumed time grows with each run that takes longer."""
+"""The factor by which the assumed time grows with each run that takes longer."""
 _LONG_SECONDS: Final = 0.01
-"""A run in the event loop that took longer delayed other requests."""
+"""A run in the event loop that takes longer counts as long: it delays other requests."""
 LONG_RUNS: Final = 3
-"""How many long runs in a row show that it is the model that takes long. A single one shows only
+"""The number of consecutive long runs that prove a model slow. A single one shows only
 that the system ran another process meanwhile."""
 FORGIVING_RUNS: Final = 1000
-"""After how many short runs in the event loop the earlier long ones no longer count."""
+"""The number of short runs in the event loop after which earlier long ones no longer count."""
 
 
 class RunTimes:

@@ -42,7 +42,7 @@ _CLOSE: Final = ((b"connection", b"close"),)
 """The header of an answer to a request whose body is not read to its end."""
 _MAX_DIGITS: Final = 18
 _SMALL_GZIP: Final = 4096
-"""Compressed bodies of up to so many bytes are decompressed at once; others in a thread."""
+"""Compressed bodies of at most this size are decompressed at once; larger ones in a thread."""
 
 
 class _Route(NamedTuple):

@@ -1,4 +1,4 @@
-"""`RequestHead`, `HttpRequest` and `HttpResponse`: what the APIs over HTTP take and return."""
+"""`RequestHead`, `HttpRequest` and `HttpResponse`: the requests and responses of the HTTP APIs."""
 
 from __future__ import annotations
 

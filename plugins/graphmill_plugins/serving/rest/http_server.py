@@ -48,7 +48,7 @@ class HttpServer:
         self._serving: asyncio.Task[None] | None = None
 
     async def start(self, sock: socket.socket) -> None:
-        """Accept connections of a socket that listens."""
+        """Accept connections on a listening socket."""
         loop = asyncio.get_running_loop()
         self._serving = loop.create_task(self._server.serve([sock]))
         while not self._server.started and not self._serving.done():

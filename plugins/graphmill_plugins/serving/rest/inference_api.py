@@ -222,7 +222,7 @@ def _output(name: str, array: NDArray[Any]) -> str:
 
 
 def _output_head(name: str, array: NDArray[Any], size: int | None = None) -> dict[str, Any]:
-    """Return what precedes the elements of an output; `size` is that of its binary data."""
+    """Return the JSON before the elements of an output; `size` is that of its binary data."""
     head = {
         "name": name,
         "datatype": datatype_of(name, dtype_of(array)),

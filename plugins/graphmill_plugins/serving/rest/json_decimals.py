@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _ALL_DIGITS: Final = {4: "%.9g", 8: "%.17g"}
 _CODES: Final = {4: "f", 8: "d"}
-"""Those of `array`, which rounds to the type without warnings of numbers that are too large."""
+"""Type codes of `array.array`, which rounds to the type without overflow warnings."""
 _NOT_FINITE: Final = {"nan": "NaN", "-nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 

@@ -37,7 +37,7 @@ _INTEGERS: Final = frozenset(
 )  # fmt: skip
 _FLOATS: Final = frozenset((dtypes.float32, dtypes.float64, dtypes.float16, dtypes.bfloat16))
 _CODES: Final = {dtypes.float32: "f", dtypes.float64: "d"}
-"""Those of `array.array`, which reads lists of numbers much faster than NumPy."""
+"""Type codes of `array.array`, which reads lists of numbers much faster than NumPy."""
 _JSON_NAMES: Final = {
     type(None): "Null", bool: "Boolean", int: "Number", float: "Number", str: "String",
     list: "Array", dict: "Object",

@@ -51,8 +51,8 @@ class ModelService:
         del deadline
         if not self._core.options.allow_reload:
             raise PermissionDeniedError(
-                "clients may not change what this server serves; it would allow them with "
-                "--allow-reload"
+                "this server does not let clients change its models; start it with --allow-reload "
+                "to allow that"
             )
         if request.metric_names:
             raise InvalidArgumentError(

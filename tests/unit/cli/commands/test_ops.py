@@ -48,7 +48,7 @@ def test_ops_are_chosen_by_pattern_and_family(
 ) -> None:
     outcome = graphmill_cli("ops", "Rel*", "--family", "nn", host=host)
     assert outcome.out.splitlines() == [
-        "op         family  what it does",
+        "op         family  description",
         "Relu       nn      Return max(features, 0).",
         "Relu6      nn      Return min(max(features, 0), 6).",
         "Relu6Grad  nn      Pass gradients where features are between 0 and 6.",

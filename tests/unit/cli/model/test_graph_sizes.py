@@ -50,8 +50,8 @@ def test_show_distinguishes_variables_from_copies(
         saved_model.simple_save(session, path, {"x": x}, {"y": y})
     shown = graphmill_cli("show", path).out
     assert (
-        "variables: 2 with 9 elements, 36 bytes (1 with 3 elements, 12 bytes, are read by the "
-        "signatures)"
+        "variables: 2 with 9 elements, 36 bytes (of these, the signatures read 1 with 3 elements, "
+        "12 bytes)"
     ) in shown
     (data,) = json.loads(graphmill_cli("show", path, "--json").out)["graphs"]
     assert data["variables_of_signatures"] == {"nodes": 1, "elements": 3, "bytes": 12}
