@@ -104,7 +104,7 @@ class CompletionQueueCall:
         start((cygrpc.ReceiveMessageOperation(_NO_FLAGS),), self._on_message)
 
     def time_remaining(self) -> float:
-        """Return after how many seconds the client stops waiting; a large number for never."""
+        """Return the seconds until the client stops waiting; a large number if it never does."""
         return max(self._deadline - time.time(), 0.0)
 
     def peer(self) -> str:

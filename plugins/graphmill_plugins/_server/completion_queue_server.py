@@ -1,4 +1,4 @@
-"""`CompletionQueueServer`: serve gRPC calls where they arrive, without passing them on.
+"""`CompletionQueueServer`: serve gRPC calls in the thread that receives them.
 
 `grpc.server` has one thread that polls gRPC's completion queue. It passes each call to a thread of
 a pool, which waits until the polling thread has received the request. With the GIL these two
@@ -178,7 +178,7 @@ class CompletionQueueServer:
             return is_needed
 
     def _on_call(self, event: Any) -> None:
-        """Start a call that has arrived, and ask for the next one."""
+        """Start a call that has arrived, and request the next one."""
         if not event.success:  # the server is stopping
             self._on_ended()
             return
@@ -240,7 +240,7 @@ class CompletionQueueServer:
 
 
 def _process(event: Any) -> Work | None:
-    """Call what an event is for; return work that may take long, or None."""
+    """Call the handler of an event; return work that may take long, or None."""
     try:
         work: Work | None = event.tag(event)
     except Exception:  # noqa: BLE001 - without this thread the server might not poll

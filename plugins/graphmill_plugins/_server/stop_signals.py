@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class StopSignal:
-    """Whether the process has received a request to stop.
+    """A flag that is set when the process is asked to stop.
 
     Threads: `wait` is for the main thread, in which Python calls handlers of signals.
     """

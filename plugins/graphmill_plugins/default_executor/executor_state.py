@@ -407,7 +407,7 @@ _NEVER: Final = _NeverCancelled()
 
 
 def _recorder(ready: Ready, args: ExecutorArgs, device: str) -> RunRecorder:
-    """Return what calls and records the kernels of a traced run."""
+    """Return the recorder that calls the kernels of a traced run."""
     from graphmill_plugins.default_executor.run_recorder import RunRecorder  # few runs are traced
 
     return RunRecorder(ready, args, device)

@@ -72,7 +72,7 @@ def on_objects(function: Callable[..., Value], dtype: np.dtype[Any]) -> Callable
 
 
 def refuse_objects(dtype: DType, verb: str) -> None:
-    """Check that elements have a content, as those of resources and variants do not.
+    """Refuse elements without a content: resources and variants.
 
     Raises:
         UnimplementedError: they are resources or variants.

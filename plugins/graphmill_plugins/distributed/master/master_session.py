@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from graphmill_plugins.distributed.server.dispatch import Call
 
     Runner = DirectSession | ClusterSession
-    """What runs the steps: this process alone, or the tasks of a cluster."""
+    """The session that runs the steps: in this process alone, or on the tasks of a cluster."""
 
 CLOSED = "Step was cancelled by an explicit call to `Session::Close()`."
 

@@ -129,7 +129,7 @@ class LoweringChoices:
         )
 
     def why_role_may_not_hold(self, node: Node) -> str:
-        """Return why a node may do something else than its role; empty if it cannot.
+        """Return why a node may not behave as its role says; empty if it does.
 
         The compiler implements the roles of control flow, constants, variables and nodes that
         forward their inputs, as the supplier of the op declares them. A kernel of another supplier

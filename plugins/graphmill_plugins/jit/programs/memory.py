@@ -62,7 +62,7 @@ class HostMemory:
         self._enable_x64 = jax_module().enable_x64
 
     def check_program(self, program: Any) -> None:
-        """Check that what a program allocates is within the memory budget.
+        """Check that the allocations of a program are within the memory budget.
 
         Args:
             program: a `jax.stages.Compiled`.
@@ -101,14 +101,14 @@ class HostMemory:
         return aligned(value)
 
     def as_separate_argument(self, value: Any) -> Any:
-        """Return an input in a form that may be passed beside the donated array that it shows.
+        """Return an input in a form that may be passed beside the donated array that it views.
 
         JAX accepts no array that is also donated. A NumPy view of it makes JAX copy it instead.
         """
         return aligned(value)
 
     def _shows_whole(self, value: Any, array: Any) -> bool:
-        """Return whether a value is a view of all elements, in order, of a JAX array of here."""
+        """Return whether a value views all elements, in order, of a JAX array on these devices."""
         sharding = getattr(array, "sharding", None)
         return (
             sharding is not None

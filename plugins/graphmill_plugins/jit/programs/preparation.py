@@ -1,4 +1,4 @@
-"""`preparation`: the function that computes what a program needs from constants alone, once."""
+"""`preparation`: compute the values that a program derives from constants alone, once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Limit what XLA:CPU computes again for each reader of a value.
+"""Limit the recomputation of values that XLA:CPU fuses into several consumers.
 
 XLA fuses an elementwise computation into everything that reads it, however many readers it has. A
 sum that grows from layer to layer (the residual connections of a network, the steps of a stencil)
@@ -39,7 +39,7 @@ _Reads = frozenset[int]  # a number for each array that is read, and for the ele
 
 
 def limit_recomputation(closed: core.ClosedJaxpr, platform: str) -> core.ClosedJaxpr:
-    """Return a traced program in which values that many would compute again are stored.
+    """Return a traced program that stores values that many consumers would recompute.
 
     Args:
         closed: the program.
@@ -64,7 +64,7 @@ def limit_recomputation(closed: core.ClosedJaxpr, platform: str) -> core.ClosedJ
 
 
 def _to_store(jaxpr: core.Jaxpr) -> set[core.Var]:
-    """Return the variables behind which a barrier is worth it."""
+    """Return the variables that an optimization barrier should store."""
     readers = Counter(
         variable for eqn in jaxpr.eqns for variable in {*filter(_is_variable, eqn.invars)}
     )
@@ -81,7 +81,7 @@ def _to_store(jaxpr: core.Jaxpr) -> set[core.Var]:
 
 
 def _reads_of(eqn: core.JaxprEqn, reads: dict[core.Var, _Reads]) -> Sequence[_Reads]:
-    """Return what is read for an element of each result of an operation."""
+    """Return the arrays that are read for one element of each result of an operation."""
     name = eqn.primitive.name
     operands = [
         reads.get(one) or _itself(one) for one in dict.fromkeys(filter(_is_variable, eqn.invars))

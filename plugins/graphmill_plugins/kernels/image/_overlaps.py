@@ -67,7 +67,7 @@ def intersection_over_union(first: Corners, second: Corners) -> Any:
 
 
 def as_integers(overlaps: Value, limit: float) -> list[list[int]]:
-    """Return an integer for each box of each row, with a bit for each other that overlaps it.
+    """Return an integer for each box of each row, with a bit for each other box that overlaps it.
 
     Args:
         overlaps: (rows, boxes, others).

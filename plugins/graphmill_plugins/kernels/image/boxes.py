@@ -90,9 +90,9 @@ def overlap_of(overlaps: Any) -> Similarity:
 def suppress(similarity: Similarity, scores: Any, limits: Limits) -> tuple[list[int], Any]:
     """Return the selected boxes, best first, and their (possibly decayed) scores."""
     if limits.sigma <= 0:
-        selected = _suppress_at_once(similarity, scores, limits)
+        selected = _hard_nms(similarity, scores, limits)
         return selected, scores[selected]
-    return _suppress_by_fading(similarity, scores, limits)
+    return _soft_nms(similarity, scores, limits)
 
 
 def _best_first(scores: Any, threshold: float) -> Any:
@@ -111,7 +111,7 @@ def _best_first(scores: Any, threshold: float) -> Any:
     return keys & 0xFFFFFFFF
 
 
-def _suppress_at_once(similarity: Similarity, scores: Any, limits: Limits) -> list[int]:
+def _hard_nms(similarity: Similarity, scores: Any, limits: Limits) -> list[int]:
     """Repeatedly select the best box and drop all that overlap it, in batches of boxes."""
     order = _best_first(scores, limits.score)
     selected: list[int] = []
@@ -135,10 +135,8 @@ def _suppress_at_once(similarity: Similarity, scores: Any, limits: Limits) -> li
     return selected
 
 
-def _suppress_by_fading(
-    similarity: Similarity, scores: Any, limits: Limits
-) -> tuple[list[int], list[float]]:
-    """Repeatedly select the best box and lower the scores of boxes that overlap it.
+def _soft_nms(similarity: Similarity, scores: Any, limits: Limits) -> tuple[list[int], list[float]]:
+    """Repeatedly select the best box and lower the scores of boxes that overlap it (soft-NMS).
 
     Scores only decrease. So boxes are processed in batches, best first: the remaining boxes are
     not needed until one of them may be the best.

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from graphmill.spi import Value
 
 _BLOCK: Final = 1 << 16
-"""After so many keys it is checked whether the step was cancelled."""
+"""The number of keys between two checks whether the step was cancelled."""
 
 
 class LookupTable:

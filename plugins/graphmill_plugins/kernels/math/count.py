@@ -69,7 +69,7 @@ def _check_bins(values: Value, size: Value, weights: Value, *, like: tuple[int, 
 def _count_into(
     bins: Value, indices: tuple[Value, ...], weights: Value, binary: bool, count: int
 ) -> Value:
-    """Add weights (or ones) to `bins` at `indices`; skip last indices of `count` and above."""
+    """Add weights (or ones) to `bins` at `indices`; skip indices that end with `count` or more."""
     inside = indices[-1] < count
     indices = tuple(index[inside] for index in indices)
     if binary:

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 _MAX_LENGTHS: Final = 4  # lengths of the examples of a batch, for layouts to be worthwhile
 _OFFSETS: Final = {kind: offset for offset, kind in enumerate(KINDS)}
 DECODERS: Final = {dtypes.float32: floats_of, dtypes.int64: small_integers_of}
-"""For each type of numbers what decodes a table of their bytes, None if a varint is longer."""
+"""The function that decodes a table of bytes, by type; it returns None for longer varints."""
 _LISTS: Final = {number << 3 | LENGTH: dtype for number, dtype in NUMBERS.items()}
 
 

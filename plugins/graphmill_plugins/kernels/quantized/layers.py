@@ -108,7 +108,7 @@ def quantized_mat_mul(
     right = centred(xp, b.T if transpose_b else b, *ends[2:])
     if left.shape[1] != right.shape[0]:
         raise InvalidArgumentError(
-            f"Matrix size-compatible: In[0]: {shape_text(a.shape)}, In[1]: {shape_text(b.shape)}"
+            f"Matrix size-incompatible: In[0]: {shape_text(a.shape)}, In[1]: {shape_text(b.shape)}"
         )
     return (exact_product(xp, left, right), *product_range(a, b, ends))
 

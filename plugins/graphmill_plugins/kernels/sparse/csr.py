@@ -81,7 +81,7 @@ def csr_sparse_matrix_to_dense(
     sparse_input: Value,
     type: np.dtype[Any],  # noqa: A002
 ) -> Value:
-    """Return the dense matrix; the last of several values at the same position counts.
+    """Return the dense matrix; the last of several values at the same position wins.
 
     Raises:
         InvalidArgumentError: the variant holds no CSR matrix of the type.

@@ -102,7 +102,7 @@ def _literal_matcher(literal: bytes, any_before: bool, any_after: bool) -> Match
 
 
 def _which_contain(literal: bytes, items: list[bytes]) -> list[bool]:
-    """Return which of many strings contain a text without zero bytes, several times as fast.
+    """Return which of many strings contain a text without zero bytes, all compared at once.
 
     All strings are compared at once, with each character of the text.
     """

@@ -192,7 +192,7 @@ class NegTrainKernel:
             w_in.value, w_out.value = inner, outer
 
     def _negatives(self, count: int) -> list[list[int]]:
-        """Draw the negative samples for each of `count` examples, as often as words occur."""
+        """Draw the negative samples for each of `count` examples, in proportion to word counts."""
         if self._samples <= 0:
             return [[]] * count
         check_size((count, self._samples), "the samples", itemsize=64)

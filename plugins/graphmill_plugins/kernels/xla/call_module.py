@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _export: Any = LazyModule("jax.export")
 _MAX_SHAPES: Final = 64
-"""For how many shapes of arguments a node keeps its program."""
+"""The number of shapes of arguments for which a node caches its program."""
 
 
 def _check(attrs: Mapping[str, Any], broker: Broker) -> None:

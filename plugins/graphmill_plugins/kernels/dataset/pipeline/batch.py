@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 _UNCHECKED: Final = 1 << 12
-"""How many elements are taken at once."""
+"""The number of elements that are taken between two checks of the memory budget."""
 _ELEMENT_SIZE: Final = 128
 """Bytes of an element without its values."""
 

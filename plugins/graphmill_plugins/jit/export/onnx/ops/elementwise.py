@@ -37,7 +37,7 @@ CONVERSIONS.update({name: _same(op) for name, op in _SAME.items()})
     "PlaceholderWithDefault",
 )  # fmt: skip
 def identity(node: NodeConversion) -> str:
-    """Return the input; a program of ONNX cannot check it."""
+    """Return the input; an ONNX model cannot check it."""
     return node.inputs[0]
 
 

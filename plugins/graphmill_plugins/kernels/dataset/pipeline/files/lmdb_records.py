@@ -106,7 +106,7 @@ class Database:
 
     @contextmanager
     def _refusing(self) -> Iterator[None]:
-        """Convert errors of LMDB to ours."""
+        """Convert errors of LMDB to status errors."""
         error_type = _lmdb().Error
         try:
             yield
