@@ -229,7 +229,7 @@ def __getattr__(name: str) -> Any:
 
 
 def _hint(name: str) -> str:
-    """Return a hint at graphmill's name for one of TensorFlow, or ""."""
+    """Return a hint that names graphmill's counterpart of a name of TensorFlow's, or ""."""
     # `from graphmill import module` asks for the attribute before it imports the module.
     is_module = any(exists(f"{__path__[0]}/{name}{end}") for end in ("", ".py"))  # noqa: PTH110
     if is_module or name.startswith("_"):

@@ -55,7 +55,7 @@ class OpError(Exception):
     code: ClassVar[int] = UNKNOWN
     defined_at: str | None = None
     caller: str | None = None
-    """Name of the outermost node whose function call failed by the error; None outside of calls."""
+    """Name of the outermost node whose function call failed; None outside of calls."""
     _op: Any = None  # an operation, or a function that finds it
 
     def __init__(

@@ -93,7 +93,7 @@ class Timeline:
         self._steps.append((name or f"step {len(self._steps)}", step))
 
     def add_compilations(self, session: Session) -> None:
-        """Add what a session has compiled until now, which is shown if it ended after the start.
+        """Add the session's compilations so far; those that ended after the trace began are shown.
 
         Args:
             session: the session whose steps were added. Those of a server have no records here.

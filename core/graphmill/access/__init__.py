@@ -1,1 +1,1 @@
-"""Effects that kernels may have besides computing: rules, and the broker that enforces them."""
+"""Side effects of kernels: the rules that allow them, and the brokers that enforce the rules."""

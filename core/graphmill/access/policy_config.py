@@ -1,4 +1,4 @@
-"""The access policy in a session's configuration, and the default for what was loaded."""
+"""The access policy in a session's configuration, and the default for loaded graphs."""
 
 from __future__ import annotations
 

@@ -288,7 +288,7 @@ def _is_branch(node: Node) -> bool:
 
 
 def _has_process_local_name(name: str) -> bool:
-    """Return whether a gradient's name has the number that TensorFlow gives those of functions.
+    """Return whether a gradient's name ends with TensorFlow's process-local function counter.
 
     Only the process that wrote the graph knows what `PartitionedCall-12` refers to.
     """

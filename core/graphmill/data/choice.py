@@ -1,4 +1,4 @@
-"""Datasets of random numbers and counts, and elements that are chosen among several datasets.
+"""Datasets of random numbers, counters, and datasets that choose elements among others.
 
 Semantics: tensorflow/python/data/ops/{random,counter,sample_from_datasets,choose_from_datasets,
 directed_interleave}_op.py.
@@ -82,7 +82,7 @@ def sampled(
 
 
 def chosen(datasets: Sequence[Dataset], choices: Any, stops: bool) -> Dataset:
-    """Take each element from the dataset of a number; see `Dataset.choose_from_datasets`."""
+    """Take each element from the dataset at a chosen index; see `Dataset.choose_from_datasets`."""
     sources = _several(datasets, "choose_from_datasets")
     if not isinstance(choices, Dataset):
         raise InvalidValueError(

@@ -400,7 +400,7 @@ class Dataset(SourceMethods, StepMethods):
         return Dataset.zip((Dataset.range(start, 2**63 - 1), self)).named(name)
 
     def apply(self, transformation_func: Callable[[Dataset], Dataset]) -> Dataset:
-        """Return the dataset that a function of this one returns.
+        """Return the result of a function that is applied to this dataset.
 
         Raises:
             InvalidArgumentError: it returns something else.
@@ -537,7 +537,7 @@ class Dataset(SourceMethods, StepMethods):
         return self._value
 
     def set_value(self, value: DatasetValue) -> None:
-        """Set the value that was computed together with that of a dataset that reads this one."""
+        """Set the value, which was computed along with that of a dataset downstream."""
         self._value = value
 
     @classmethod
@@ -561,7 +561,7 @@ class Dataset(SourceMethods, StepMethods):
 
 
 def metadata_named(name: str | None) -> bytes:
-    """Return the metadata of a node of a dataset with a name.
+    """Return the metadata by which the node of a dataset has a name.
 
     Raises:
         InvalidArgumentError: it is not a valid identifier.

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class DatasetValue:
-    """A dataset that is computed.
+    """A dataset as a computed variant, with its element structure.
 
     Threads: several may iterate at the same time.
 
@@ -144,7 +144,7 @@ def evaluate(
 
 
 def run(dataset: Dataset, add: Callable[[Graph, Tensor], Any]) -> tuple[Any, Any]:
-    """Run nodes that read a dataset; return their values and what keeps the session open.
+    """Run nodes that read a dataset; return their values and the owner of the session.
 
     Raises:
         OpError: the dataset or the nodes cannot be computed.

@@ -107,7 +107,7 @@ def bucketed(
 
 
 def _longest(limits: Any, bucket: Tensor) -> Tensor:
-    """Return the length of the longest elements of a bucket, which the last one does not have."""
+    """Return the maximum length of the elements of a bucket; the last bucket has none."""
     from graphmill.graph.assertion import Assert
 
     message = (

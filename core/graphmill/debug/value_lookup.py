@@ -62,7 +62,7 @@ def find_value(
 
 
 def _fetched(recording: Recording, fetch: str, stop: int | None) -> FoundValue:
-    """Return the value of a fetch whose node was folded or merged: another one computes it."""
+    """Return the value of a fetch whose node was folded or merged, computed by another node."""
     events = recording.history(f"{RESULT_PREFIX}{fetch}", stop)
     if not events:
         raise NotFoundError(f"the fetch '{fetch}' has not been computed yet")

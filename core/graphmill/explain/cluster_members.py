@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from graphmill.runtime.steps.step_stats import TimedRun
 
 _MAX_MEMBERS: Final = 10_000
-"""The most nodes of functions that are shown in one cluster."""
+"""Maximum number of nodes of functions that are shown in one cluster."""
 
 
 class Member(NamedTuple):

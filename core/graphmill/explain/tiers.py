@@ -140,7 +140,7 @@ def _why_not_built(executors: ExecutorsAndKeys, hot_steps: HotSteps) -> str:
 
 
 def _only_one(reasons: Iterable[str]) -> str:
-    """Return the reason that all have; empty if they differ."""
+    """Return the reason that all share; empty if they differ."""
     distinct = set(reasons)
     return distinct.pop() if len(distinct) == 1 else ""
 

@@ -53,7 +53,7 @@ __all__ = [
 ]
 
 _MAX_SMALL_FILE_BYTES = 1 << 20
-"""Bytes of files that are read without asking for memory."""
+"""Maximum size of files that are read without a request to the memory budget."""
 _URL = r"[A-Za-z][A-Za-z0-9+.-]+://"  # at least two letters: `c://` is a drive
 
 

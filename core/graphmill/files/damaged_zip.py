@@ -1,4 +1,4 @@
-"""What Python and NumPy raise for a damaged zip archive or array file that is in memory."""
+"""The exceptions that Python and NumPy raise for a damaged zip archive or array file in memory."""
 
 from __future__ import annotations
 

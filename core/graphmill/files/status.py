@@ -41,7 +41,7 @@ _ADVICE: Final = {
     errno.EMFILE: _TOO_MANY_FILES,
     errno.ENFILE: _TOO_MANY_FILES,
 }
-"""What to do about an error, as a note."""
+"""Advice for each kind of error, added as a note."""
 
 
 @contextlib.contextmanager

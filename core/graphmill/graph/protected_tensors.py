@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class ProtectedTensors:
-    """What sessions refuse to feed or to fetch.
+    """The tensors that sessions refuse to feed, and the nodes that they refuse to fetch.
 
     Attributes:
         has_protected: whether there is any.
@@ -48,7 +48,7 @@ class ProtectedTensors:
         return node not in self._unfetchable
 
     def check_protected(self, feeds: Iterable[str], fetches: Iterable[str]) -> None:
-        """Check that what a session is asked to feed and fetch is not protected.
+        """Check that the feeds and fetches of a step are not protected.
 
         Args:
             feeds: names of the fed tensors.

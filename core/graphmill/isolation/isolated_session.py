@@ -95,7 +95,7 @@ class IsolatedSession:
 
     @property
     def allowed(self) -> tuple[str, ...] | None:
-        """The rules of what the model may do; None if only the operating system restricts it."""
+        """The access rules of the model; None if only the operating system restricts it."""
         rules = rules_of(self._config)
         return None if rules is None else tuple(rules.texts())
 

@@ -108,7 +108,7 @@ def _model_files(model: str) -> tuple[list[str], list[str]]:
 
 
 def _check_rules(rules: AccessRules) -> None:
-    """Raise if a rule allows what an isolated process cannot do."""
+    """Raise if a rule allows an effect that an isolated process cannot have."""
     for rule in rules.rules:
         if rule.effect not in _RULED_FILES:
             raise InvalidArgumentError(

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from graphmill.runtime.kernels.kernel import KernelDef
 
 _MAX_UNCHECKED_BYTES: Final = 1 << 20
-"""Outputs of up to so many bytes are not checked."""
+"""Maximum size of outputs that are not checked, in bytes."""
 _MAX_ACCEPTED: Final = 256
 """How many checked sets of input shapes are stored for a node."""
 

@@ -93,7 +93,7 @@ def _followed(node: Node, output: int) -> Sequence[Edge]:
 def with_default_budget(
     node: Node, definition: KernelDef, namespace: ArrayNamespace, compute: Callable[..., Any]
 ) -> Callable[..., Any]:
-    """Return the call of an elementwise kernel that asks before it makes a large output.
+    """Wrap an elementwise kernel's call to check large outputs against the memory budget.
 
     Args:
         node: the node, whose inputs may be broadcast (`ShapeSources.may_grow`).

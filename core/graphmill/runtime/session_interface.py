@@ -224,7 +224,7 @@ class SessionInterface(ABC):
         raise self._unexplained()
 
     def stats(self) -> SessionStats:
-        """Return what the session has done: steps, calls of tiers, compilations.
+        """Return counts of the session's work: steps, calls of tiers, compilations.
 
         Raises:
             UnimplementedError: the session is on a server.

@@ -33,7 +33,7 @@ _INIT = "initialization"
 
 
 class NodeEffects(NamedTuple):
-    """What one node of a model may do.
+    """The effects that one node of a model may have.
 
     Attributes:
         node: its name; in a function, its name there.

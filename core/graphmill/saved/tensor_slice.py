@@ -141,7 +141,7 @@ def parse_shape_and_slice(text: str) -> tuple[tuple[int, ...], TensorSlice]:
     *sizes, last = text.split(" ")
     if not sizes:
         raise InvalidArgumentError(
-            f"Need least two elements in shape_and_slice specification: {text}"
+            f"Need at least two elements in shape_and_slice specification: {text}"
         )
     tensor_slice = TensorSlice.parse(last)
     if not all(map(_NUMBER.fullmatch, sizes)):

@@ -73,7 +73,7 @@ def check_config(config: ConfigProto, host: Host) -> None:
 
 
 def _warn_of_settings_without_plugin(config: ConfigProto, host: Host) -> None:
-    """Warn of each entry that has neither a plugin's name nor that of something it registers."""
+    """Warn of each entry whose name is neither that of a plugin nor of a registration of one."""
     known: set[str] = set()
     for plugin in host.plugins:
         known.update((plugin.name, plugin.name.rpartition(".")[2]))

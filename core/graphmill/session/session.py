@@ -376,7 +376,7 @@ class Session:
         return step, plan.rebuild
 
     def stats(self) -> SessionStats:
-        """Return what the session has done so far: steps, calls of tiers, compilations.
+        """Return counts of the session's work so far: steps, calls of tiers, compilations.
 
         Raises:
             UnimplementedError: the session is on a server.

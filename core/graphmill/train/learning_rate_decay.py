@@ -99,7 +99,7 @@ def polynomial_decay(
     cycle: bool = False,
     name: str | None = None,
 ) -> Tensor:
-    """Return a rate that goes to `end_learning_rate` within `decay_steps` steps.
+    """Return a rate that decays to `end_learning_rate` within `decay_steps` steps.
 
     Args:
         learning_rate: the initial learning rate, a scalar.
@@ -164,7 +164,7 @@ def cosine_decay(
     alpha: TensorLike = 0.0,
     name: str | None = None,
 ) -> Tensor:
-    """Return a rate that goes to `alpha * learning_rate` along half a cosine.
+    """Return a rate that decays to `alpha * learning_rate` along half a cosine.
 
     Args:
         learning_rate: the initial learning rate, a scalar.
@@ -285,7 +285,7 @@ def _periods(
 
 
 def _half_cosine(fraction: Tensor) -> Tensor:
-    """Return a cosine that goes from 1 to 0."""
+    """Return a cosine that falls from 1 to 0."""
     return 0.5 * (1 + math.cos(numbers.pi * fraction))
 
 

@@ -313,7 +313,7 @@ def _added(variable: Variable, value: Tensor, name: str) -> Node:
 
 
 def _constrained(variable: Variable, update: Node) -> Node:
-    """Add the assignment of what the variable's constraint makes of its updated value."""
+    """Add the assignment of the updated value after the variable's constraint was applied."""
     graph: Any = variable.graph
     with graph.control_dependencies([update]):
         value = variable.constraint(variable.read_value())  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""Hooks that show how fast training goes: `StepCounterHook`, `ProgressBarHook`.
+"""Hooks that show the speed of training: `StepCounterHook`, `ProgressBarHook`.
 
 Semantics of the first: tensorflow/python/training/basic_session_run_hooks.py.
 """
@@ -70,7 +70,7 @@ class StepCounterHook(SessionRunHook):
             self._writer = FileWriterCache.get(self._folder)
 
     def after_create_session(self, session: Session) -> None:
-        """Forget the steps of the session before, which a new one may repeat."""
+        """Forget the steps of the previous session, which a new one may repeat."""
         del session
         self._last = self._last_seen = None
 

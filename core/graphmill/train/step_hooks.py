@@ -22,7 +22,7 @@ _logger = logging.getLogger(__name__)
 
 
 class FeedFnHook(SessionRunHook):
-    """Feeds what a function returns to each step.
+    """Feeds the values that a function returns to each step.
 
     Args:
         feed_fn: returns the feeds by tensor, without arguments.

@@ -216,7 +216,7 @@ def _detect_text(buffer: Buffer, path: str) -> ModelFormat:
 
 
 def _what_else(buffer: Buffer) -> str:
-    """Return a description of what the content looks like, with advice."""
+    """Return a description of the apparent format of other content, with advice."""
     if b".npy" in bytes(buffer[:128]):  # first, because an .npz file is also a zip archive
         return "it looks like NumPy arrays (.npz); give the model, not its input"
     for offset, magic, description, advice in _FOREIGN:

@@ -1,4 +1,4 @@
-"""What a node does on its device, for code that rewrites graphs.
+"""The effects and the kernel of a node on its device, for code that rewrites graphs.
 
 A pass that merges, folds, removes, moves or replaces nodes must use these functions instead of the
 op's declarations alone: a kernel may have more effects than its op declares, a plugin's kernel may

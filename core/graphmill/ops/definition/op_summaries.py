@@ -1,4 +1,4 @@
-"""What each of TensorFlow's ops does, in one sentence of our own.
+"""Summaries of TensorFlow's ops, one sentence of our own for each.
 
 `op_summaries.tsv` has a line for each op that a built-in kernel runs: the name, a tab, the
 sentence. Edit it by hand; a test checks that it is complete. The ops of a plugin declare their

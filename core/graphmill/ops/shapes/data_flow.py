@@ -36,7 +36,7 @@ def partitioned(op: ShapeContext) -> list[TensorShape]:
 
 
 def stitched(op: ShapeContext) -> TensorShape:
-    """Return the shape of `DynamicStitch`: as many elements as the largest index asks for."""
+    """Return the shape of `DynamicStitch`: the largest index determines the first size."""
     element, pairs = UNKNOWN_SHAPE, zip(op.shapes("indices"), op.shapes("data"), strict=True)
     for indices, data in pairs:
         if indices.rank is not None:
@@ -45,7 +45,7 @@ def stitched(op: ShapeContext) -> TensorShape:
 
 
 def taken_rows(op: ShapeContext) -> list[TensorShape]:
-    """Return the shapes of `SparseAccumulatorTakeGradient`, which the accumulator has."""
+    """Return unknown shapes for `SparseAccumulatorTakeGradient`: only the accumulator has them."""
     del op
     return [UNKNOWN_SHAPE] * 3
 

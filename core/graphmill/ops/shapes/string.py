@@ -32,7 +32,7 @@ def joined(op: ShapeContext) -> TensorShape:
 
 
 def cut(op: ShapeContext) -> TensorShape:
-    """Return the shape of `Substr`: positions and lengths have the shape of each other."""
+    """Return the shape of `Substr`: positions and lengths must have equal shapes."""
     text, place = op.inputs[0], op.inputs[1].merge_with(op.inputs[2])
     return text if place.rank == 0 else text.broadcast_with(place)
 

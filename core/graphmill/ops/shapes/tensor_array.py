@@ -31,7 +31,7 @@ def concatenated(op: ShapeContext) -> list[TensorShape]:
 
 
 def handle_and_flow(op: ShapeContext) -> list[TensorShape]:
-    """Return the shapes of `TensorArrayV3`; the handle has none that could be relied on."""
+    """Return the shapes of `TensorArrayV3`; that of the handle is left unknown."""
     del op
     return [UNKNOWN_SHAPE, SCALAR]
 

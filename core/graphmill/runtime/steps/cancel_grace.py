@@ -120,7 +120,7 @@ def not_ended(
     names = " and ".join(sorted({_name(executor) for executor in executors})) or "a kernel"
     plugins = [e.owner.error_plugin for e in executors if e.owner and e.owner.error_plugin]
     return type(reason)(
-        f"{reason.message}; {seconds:g} s later {names} had not ended it: {why}",
+        f"{reason.message}; after {seconds:g} s {names} had not ended the run: {why}",
         plugin=plugins[0] if plugins else None,
     )
 

@@ -49,7 +49,7 @@ def publish_graphs(
 def publish_step(
     signature: Signature, options: RunOptions, step_id: int, num_before: int, broker: Broker
 ) -> None:
-    """Write what a step feeds, fetches and runs to the folders of its watches.
+    """Write the feeds, fetches and targets of a step to the folders of its watches.
 
     With `reset_disk_byte_usage`, the bytes that watches write are counted from zero again.
 

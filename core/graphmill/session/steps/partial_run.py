@@ -88,7 +88,7 @@ class RunState:
 
     @property
     def is_finished(self) -> bool:
-        """Whether everything that was declared has been fed and fetched, or the run has failed."""
+        """Whether all declared feeds and fetches are done, or the run has failed."""
         return self._barrier.error is not None or not (self.pending_feeds or self.pending_fetches)
 
     def start(self) -> None:

@@ -1,1 +1,1 @@
-"""What the shape functions of several families use, and those that traits imply."""
+"""Shape functions that several families use, and those that traits imply."""
