@@ -45,7 +45,7 @@ _VARYING: Final = (
     (r"(?<=cluster/out/)[0-9]+", "0"),
     (r"(?<=seconds=)[0-9.e-]+", "0.08"),
 )
-"""What differs between runs of one program, and what is drawn for it."""
+"""Patterns of text that differs between runs, each with the text that is drawn instead."""
 
 _SCROLL: Final = """new Promise((done) => {
     document.querySelector("#graph").scrollIntoView({block: "start", behavior: "instant"});

@@ -48,19 +48,19 @@ if TYPE_CHECKING:
     from graphmill.testing.case import Case
 
 GIVE_UP_SECONDS: Final = 10.0
-"""How long after its deadline a child process is ended."""
+"""Seconds after its deadline at which a child process is killed."""
 BUDGET: Final = 64 << 20
 EXCESS: Final = 4
-"""How many budgets a step may use: inputs, outputs and temporaries are checked one by one."""
+"""The multiple of the budget that a step may use: all arrays are checked one by one."""
 ADDRESS_SPACE: Final = 8 << 30
 LARGE: Final = (1000, 100_000, 10**7, 2**31 - 1, 2**40, 2**62)
 LARGE_FLOATS: Final = (1e-30, 1e5, 1e9, 1e30)
 SMALL_INPUT: Final = 64
 """Inputs with more elements are not changed."""
 GROWN_ELEMENTS: Final = 1 << 20
-"""How many elements the largest grown input may have."""
+"""Maximum number of elements of a grown input."""
 GROWN_TEXT: Final = 1 << 22
-"""How many bytes all strings of a grown input have together."""
+"""Maximum number of bytes of all strings of a grown input together."""
 UNCHANGED: Final = frozenset({"seed", "seed2", "SleepOp", "SleepIdentityOp", "SleepDataset"})
 
 

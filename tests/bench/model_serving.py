@@ -59,7 +59,7 @@ class Server(NamedTuple):
 
 
 class Result(NamedTuple):
-    """What a client measured.
+    """The measurements of a client.
 
     Attributes:
         rate: answers per second.

@@ -1,4 +1,4 @@
-"""Measure what the rules for loaded models cost: loading a model, and one of its steps.
+"""Measure the cost of access rules for loaded models: loading a model, and one of its steps.
 
     python tests/bench/policy_cost.py [MODEL] [--loads N] [--steps N]
 

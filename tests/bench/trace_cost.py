@@ -1,4 +1,4 @@
-"""Measure what tracing costs a step, interpreted, for small nodes and for large products.
+"""Measure the cost of tracing an interpreted step, for small nodes and for large products.
 
     OPENBLAS_NUM_THREADS=1 python tests/bench/trace_cost.py [--rounds 300]
 

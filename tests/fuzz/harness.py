@@ -37,18 +37,18 @@ except ImportError:  # Windows has no such module
 HERE = Path(__file__).parent
 CORPUS = HERE / "corpus"
 INPUTS = HERE.parents[1] / "build" / "fuzz"
-"""Where atheris keeps the inputs of each target that reach new code, for its next run."""
+"""The folder in which atheris keeps the inputs of each target that reach new code."""
 SLOW_S = 10.0
-"""An input of at most `MAX_INPUT_BYTES` that takes more processor time is a find, too."""
+"""An input of at most `MAX_INPUT_BYTES` that takes more processor time is also a finding."""
 LARGE_MB = 1024
-"""An input that makes the process grow by more is a find, too."""
+"""An input that makes the process grow by more is also a finding."""
 ADDRESS_SPACE_MB = 16 * 1024
-"""More fails as if the machine had no more memory, before the system ends another process."""
+"""Larger allocations fail here, before the system's OOM killer ends another process."""
 HANG_S = 60
-"""Atheris ends the process after an input that takes so long."""
+"""Seconds for an input after which atheris ends the process."""
 MAX_INPUT_BYTES = 1 << 14
 PACKAGES = ("graphmill", "graphmill_plugins", "google.protobuf")
-"""What is instrumented: also the parsers of text and JSON in protobuf, which are in Python."""
+"""The packages that are instrumented, with protobuf's parsers of text and JSON in Python."""
 _INTERESTING = (0, 1, 0x7F, 0x80, 0xFF)
 
 

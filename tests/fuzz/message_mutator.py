@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 MAX_MUTATIONS = 4
 _MAX_DEPTH = 12
-"""Messages nested deeper are not changed; a message that contains itself could go on for ever."""
+"""Messages nested deeper are not changed, because some message types contain themselves."""
 _INTEGERS = (0, 1, -1, 2, 3, 7, 255, 2**16, 2**31 - 1, -(2**31), 2**40, 2**63 - 1, -(2**63))
 _FLOATS = (0.0, -0.0, 1.0, -1.0, 1e-30, 3e38, float("inf"), float("nan"))
 _SIGNED = (FieldDescriptor.CPPTYPE_INT32, FieldDescriptor.CPPTYPE_INT64)

@@ -38,7 +38,7 @@ NUM_CLASSES: Final = 10
 
 
 class Times(NamedTuple):
-    """What one run took, in seconds.
+    """The durations of one run, in seconds.
 
     Attributes:
         wall: from the first file to the complete CSV file.

@@ -29,7 +29,7 @@ def test_a_pipeline_returns_tensorflows_elements(seed, tf, tmp_path):
 
 
 class Program:
-    """A graph with an iterator of some kind, and the names of what to run."""
+    """A graph with an iterator of some kind, and the names of the nodes to run."""
 
     def __init__(self, tf, seed):
         v1 = tf.compat.v1

@@ -21,7 +21,7 @@ DEPTH = 2
 
 @dataclass
 class Request:
-    """What to differentiate: options of `gradients`, as names of tensors in the graph."""
+    """The gradients to compute: options of `gradients`, as names of tensors in the graph."""
 
     ys: list[str]
     xs: list[str]

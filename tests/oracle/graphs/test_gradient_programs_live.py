@@ -62,7 +62,7 @@ def differentiate(api: Any, graph: Any, request: Any, options: dict[str, Any]) -
 
 
 def fetched(gradients: list[Any]) -> list[Any]:
-    """Return what to fetch for gradients."""
+    """Return the tensors to fetch for gradients."""
     return [
         (one.values, one.indices) if hasattr(one, "indices") else one
         for one in gradients

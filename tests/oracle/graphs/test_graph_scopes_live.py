@@ -67,7 +67,7 @@ def constant(api, value, name):
 
 
 def gates(api):
-    """Return the gates of gradients and what waits for them."""
+    """Return the gates of gradients and the nodes that wait for them."""
     a, b = constant(api, 2.0, "a"), constant(api, 3.0, "b")
     api.gradients(api.mul(api.mul(a, b, name="y"), a, name="z"), [a, b], gate_gradients=True)
     nodes = [node for node in api.graph.get_operations() if "/tuple/" in node.name]

@@ -26,7 +26,7 @@ def saving(tf, case, prefix):
 
 
 def reading(tf, case, prefix):
-    """Return a graph that restores the variants, and the names of what it reads from them."""
+    """Return a graph that restores the variants, and the names of the tensors to read."""
     with tf.Graph().as_default() as graph:
         one, two = tf.raw_ops.RestoreV2(
             prefix=prefix,
@@ -66,7 +66,7 @@ def test_a_saved_variant_is_read_by_the_other(tf, case, tmp_path):
 
 
 def cached(tf, path):
-    """Return a graph that takes ragged elements through a cache in files, and what to run."""
+    """Return a graph that takes ragged elements through a cache in files, and the nodes to run."""
     with tf.Graph().as_default() as graph:
         rows = tf.ragged.constant([[1, 2], [3], [], [4, 5, 6]])
         dataset = tf.data.Dataset.from_tensor_slices(rows).cache(path)

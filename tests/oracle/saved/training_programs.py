@@ -11,7 +11,7 @@ import numpy as np
 
 @dataclass
 class TrainingProgram:
-    """A graph of TensorFlow and the names of what to run."""
+    """A graph of TensorFlow and the names of the nodes to run."""
 
     graph: Any
     start: str

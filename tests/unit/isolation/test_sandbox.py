@@ -109,7 +109,7 @@ def attempt(session: IsolatedSession, code: str) -> None:
 
 
 def outcome_of(session: IsolatedSession, code: str) -> str:
-    """Return "denied", or what happened instead."""
+    """Return "denied", or a description of the actual outcome."""
     try:
         attempt(session, code)
     except errors.OpError as error:

@@ -139,7 +139,7 @@ class Page:
         return answer
 
     def _receive(self, awaited: str, deadline: float) -> bytes:
-        """Return what Chromium has written; nothing if it has ended."""
+        """Return the bytes that Chromium has written; none if it has ended."""
         readable, _, _ = select.select([self._in], [], [], max(deadline - time.monotonic(), 0))
         assert readable, (
             f"no answer from Chromium to {awaited} within {self._limit:g} s; the page logged: "

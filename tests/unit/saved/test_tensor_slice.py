@@ -40,7 +40,7 @@ def test_any_text_is_a_slice_or_a_typed_error(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "kind", "words"),
     [
-        ("4", errors.InvalidArgumentError, "Need least two elements"),
+        ("4", errors.InvalidArgumentError, "Need at least two elements"),
         ("4 x", errors.InvalidArgumentError, "Expected a pair of numbers or '-'"),
         ("a -", errors.InvalidArgumentError, "Non numerical dimension"),
         ("-4 -", errors.InvalidArgumentError, "out of range"),

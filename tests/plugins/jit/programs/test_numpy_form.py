@@ -1,4 +1,4 @@
-"""What runs once is computed with NumPy, with XLA's results."""
+"""Computations that run once are done with NumPy, with XLA's results."""
 
 from __future__ import annotations
 

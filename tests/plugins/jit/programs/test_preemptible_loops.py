@@ -86,7 +86,7 @@ def test_long_loop_continues_in_stages_s6(build, monkeypatch):
 
 
 def counted_iterations(session, y, feeds):
-    """Return what the trace of a step says of each loop."""
+    """Return the iterations of each loop that the trace of a step reports."""
     trace = StepTrace()
     session.run(y, feeds, run_metadata=trace)
     loops = [run for run in node_runs(trace) if run.op == "StatelessWhile"]

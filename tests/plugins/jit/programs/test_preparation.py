@@ -1,4 +1,4 @@
-"""What depends on constants alone is computed by NumPy, or by a program of its own."""
+"""Values that depend on constants alone are computed by NumPy, or by a separate program."""
 
 from __future__ import annotations
 

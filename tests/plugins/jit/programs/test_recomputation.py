@@ -1,4 +1,4 @@
-"""Values that several operations would compute again from many arrays are stored."""
+"""Values that several operations would recompute from many arrays are stored."""
 
 from __future__ import annotations
 

@@ -160,7 +160,7 @@ RESTORES = [
     (["scalar"], [""], ["int32"], errors.InvalidArgumentError, "int32 does not equal original"),
     (["empty"], ["9 3 -:-"], ["float64"], errors.InvalidArgumentError, "does not match the shape"),
     (["after/odd_offset"], ["3 0,5"], ["uint8"], errors.InternalError, "out of bounds"),
-    (["scalar"], ["x"], ["float32"], errors.InvalidArgumentError, "Need least two elements"),
+    (["scalar"], ["x"], ["float32"], errors.InvalidArgumentError, "Need at least two elements"),
     (["scalar"], ["", ""], ["float32"], errors.InvalidArgumentError, "different number"),
     (["scalar", "empty"], ["", ""], ["float32"], errors.InvalidArgumentError, "2 tensor names"),
 ]

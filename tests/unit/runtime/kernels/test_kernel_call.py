@@ -70,7 +70,7 @@ def test_call_and_wait_ends_after_the_grace_period(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(cancel_grace, "RUN_END_GRACE_SECONDS", 0.01)
     manager = CancellationManager()
     manager.start_cancel(REASON)
-    with pytest.raises(errors.DeadlineExceededError, match=r"too late; 0\.01 s later a kernel had"):
+    with pytest.raises(errors.DeadlineExceededError, match=r"too late; after 0\.01 s a kernel had"):
         call_and_wait(kernel(lambda done: None), [], step(cancellation_manager=manager))
 
 

@@ -55,7 +55,7 @@ def survived(value: Any) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """Return what a variant consists of, for comparison."""
+    """Return the parts of a variant, for comparison."""
     data = codec_of_value(value, codec_names(VARIANTS), VARIANTS)[1].encode(value)
     tensors = [
         plain(tensor) if dtype is dtypes.variant else np.asarray(tensor).tolist()
