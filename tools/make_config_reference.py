@@ -33,7 +33,7 @@ _TABLE: Final = ("", "| field | effect | details or reason |", "|---|---|---|")
 
 
 class Field(NamedTuple):
-    """What a field does: `acts`, `refused` or `no effect`, with details or the reason."""
+    """The effect of a field: `acts`, `refused` or `no effect`, with details or the reason."""
 
     effect: str
     text: str

@@ -36,7 +36,7 @@ def lite_project(text: str) -> str:
 
 
 def lite_readme(text: str) -> str:
-    """Return the README of graphmill-lite: a note below the title says what it is.
+    """Return the README of graphmill-lite: the README with a note about the package.
 
     Raises:
         ValueError: the text has no title.

@@ -189,7 +189,7 @@ def draw(text: str) -> str:
 
 
 def _terminal(shown: list[str], arguments: list[str], folder: Path) -> str:
-    """Run a command in a folder; return it and what it writes to stdout."""
+    """Run a command in a folder; return the command and its output."""
     output = io.StringIO()
     with (
         contextlib.chdir(folder),

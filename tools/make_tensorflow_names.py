@@ -55,7 +55,7 @@ class Symbol(NamedTuple):
 
     name: str
     kind: str
-    """What it is: `op` (then `detail` is the op's function), `function`, `class`, `dtype` …"""
+    """Its kind: `op` (then `detail` is the op's function), `function`, `class`, `dtype` …"""
     detail: str
 
     @property

@@ -1,4 +1,4 @@
-"""Install graphmill-lite in a fresh environment, run a model, and test what works without JAX.
+"""Install graphmill-lite in a fresh environment, run a model, and test its features without JAX.
 
     python tools/try_lite.py                     build, install, run, test
     python tools/try_lite.py --python PATH       with another interpreter

@@ -133,8 +133,8 @@ def names_pass(names: Collection[str], name: str) -> bool:
     if old is None:
         return False
     warnings.warn(
-        f"the graph pass {old!r} is now {name!r}; use the new name, the next version removes "
-        "the old one",
+        f"the graph pass {old!r} is now {name!r}; use the new name, because the next version "
+        "removes the old one",
         DeprecationWarning,
         stacklevel=3,
     )
@@ -150,7 +150,7 @@ def warn_renamed(old: str, new: str, stacklevel: int = 3) -> None:
         stacklevel: the number of frames from the warning to the code at fault.
     """
     warnings.warn(
-        f"{old} is now {new!r}; use the new name, the next version removes the old one",
+        f"{old} is now {new!r}; use the new name, because the next version removes the old one",
         DeprecationWarning,
         stacklevel=stacklevel,
     )
@@ -255,7 +255,8 @@ def renamed_name(module: str, name: str) -> Any:
     if new is None:
         raise AttributeError(f"module {module!r} has no attribute {name!r}")
     warnings.warn(
-        f"{module}.{name} is now {new!r}; use the new name, the next version removes the old one",
+        f"{module}.{name} is now {new!r}; use the new name, because the next version removes the "
+        "old one",
         DeprecationWarning,
         stacklevel=3,
     )

@@ -1,4 +1,4 @@
-"""A device of our own that counts what runs on it and what is copied, in forty lines.
+"""A custom device that counts its kernel calls and copies, in forty lines.
 
     python examples/own_device/device.py
 

@@ -45,7 +45,7 @@ def graphmill_register_kernels(kernels: Any) -> None:
 
 
 def main() -> list[float]:
-    """Save a model with the op, serve it and return what the server answers."""
+    """Save a model with the op, serve it and return the server's response."""
     sys.path.insert(0, str(Path(__file__).parent))
     os.environ["GRAPHMILL_LOAD_PLUGINS"] = Path(__file__).stem
     import graphmill

@@ -173,7 +173,7 @@ class _Uploads:
     """
 
     _OFTEN: Final = 8
-    """After how many copies to compile, which takes as long as 100 calls of `device_put`."""
+    """The number of copies after which to compile; this takes as long as 100 `device_put` calls."""
 
     _MAX_SHAPES: Final = 256
 

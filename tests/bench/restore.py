@@ -102,7 +102,7 @@ def measure(system: str, graph: Path) -> dict[str, Any]:
 
 
 def ask(python: str, *arguments: str) -> str:
-    """Run this script in a process of an interpreter; return what it prints."""
+    """Run this script in a process of an interpreter; return its output."""
     from benchmark.rounds import worker_environment  # the measured processes need none of it
 
     command, environment = [python, __file__, *arguments], worker_environment()

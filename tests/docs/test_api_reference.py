@@ -1,4 +1,4 @@
-"""The pages of the Python API are those that the docstrings give."""
+"""The pages of the Python API agree with the docstrings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each paragraph of a changelog fragment begins with what kind of change it describes."""
+"""Each paragraph of a changelog fragment begins with the kind of change that it describes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The examples in the docstrings of public names run, and print what they show.
+"""The examples in the docstrings of public names run, and print the output shown.
 
 An example may use `graphmill`, `np` (NumPy), `F` (`graphmill.functions`), `Dataset` and
 `TensorSpec` (of `graphmill.data`), and `session`, a session of the default graph, which is empty.
@@ -101,7 +101,7 @@ def examples(tool: Any, module: str) -> dict[str, str]:
 
 
 def run_example(name: str, code: str) -> str:
-    """Run an example with an empty default graph, and return what it prints."""
+    """Run an example with an empty default graph, and return its output."""
     names: dict[str, Any] = {"graphmill": graphmill, "np": np, "F": graphmill.functions}
     names |= {"Dataset": graphmill.data.Dataset, "TensorSpec": graphmill.data.TensorSpec}
     with graphmill.Graph().as_default() as graph, graphmill.Session(graph=graph) as session:

@@ -1,4 +1,4 @@
-"""The programs in `examples/` do what they promise."""
+"""The programs in `examples/` run and give the results that they describe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pictures of the how-tos are what the tools print and show."""
+"""The pictures of the how-tos agree with the output of the tools."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def start(line: str, folder: Path) -> subprocess.Popen[str]:
 
 
 def run(line: str, folder: Path) -> str:
-    """Run a command to its end; return what it prints."""
+    """Run a command to its end; return its output."""
     out, complaint = (process := start(line, folder)).communicate(timeout=SECONDS)
     assert process.returncode == 0, complaint
     return out

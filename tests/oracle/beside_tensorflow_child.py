@@ -161,7 +161,7 @@ def default_of(field: FieldDescriptor) -> object:
 
 
 def most_choices(message: Descriptor) -> int:
-    """Return how often to fill a message so that each member of each oneof is set once."""
+    """Return the number of fills of a message that set each member of each oneof once."""
     return max([1, *(len(oneof.fields) for oneof in message.oneofs)])
 
 

@@ -1,4 +1,4 @@
-"""The stored list of TensorFlow's public names is what TensorFlow has."""
+"""The stored list of TensorFlow's public names equals TensorFlow's own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Variants of each type: how TensorFlow makes one, and what can be read from it."""
+"""Variants of each type: how TensorFlow makes one, and the values that can be read from it."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def free(tmp_path: Path) -> Path:
 
 
 def outside(free: Path) -> dict[str, tuple[int, bytes]]:
-    """Return what is beside the folder."""
+    """Return the contents beside the folder."""
     found = contents(free.parent)
     return {path: state for path, state in found.items() if not path.startswith(str(free))}
 

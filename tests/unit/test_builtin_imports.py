@@ -1,4 +1,4 @@
-"""The built-in plugins import only what every plugin may import.
+"""The built-in plugins import only modules that every plugin may import.
 
 Read from the source by `ast`: imports inside functions and under `TYPE_CHECKING` count.
 """

@@ -1,4 +1,4 @@
-"""The installed distribution of graphmill decides what messages tell users to install."""
+"""The installed distribution of graphmill decides which package messages tell users to install."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Initial values: shapes, types, seeds, and what is refused."""
+"""Initial values: shapes, types, seeds, and bad arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Losses: collections, weights of unknown shape, and what is refused."""
+"""Losses: collections, weights of unknown shape, and bad arguments."""
 
 from __future__ import annotations
 

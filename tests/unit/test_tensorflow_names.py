@@ -32,7 +32,7 @@ def resolve(name: str) -> Any:
 
 
 def test_table_has_every_public_name_of_tensorflow() -> None:
-    """The stored list is what TensorFlow 2.21 has, which an oracle test checks."""
+    """The table has all stored names, which an oracle test compares with TensorFlow 2.21."""
     stored = [line.split("\t")[0] for line in SYMBOLS.read_text("utf-8").splitlines()[1:]]
     assert len(stored) > 1900
     assert [row.name for row in tensorflow_names.rows()] == stored

@@ -1,4 +1,4 @@
-"""How `gradients` sums, gates and places what it adds.
+"""Options of `gradients`: aggregation, gating and placement of the nodes that it adds.
 
 Semantics: AggregationMethod and _GradientsHelper of tensorflow/python/ops/gradients_util.py.
 """
@@ -11,7 +11,7 @@ from graphmill.errors import InvalidValueError
 
 
 class AggregationMethod:
-    """How several gradients of one tensor are added.
+    """The method by which several gradients of one tensor are added.
 
     Attributes:
         ADD_N: one node adds all of them when the last one is available.

@@ -40,7 +40,7 @@ class Tolerance:
 
 @dataclass(frozen=True, slots=True)
 class TensorDifference:
-    """How two values of a tensor differ; the second one is the reference.
+    """The difference of two values of a tensor; the second one is the reference.
 
     Attributes:
         tensor: the name of the tensor.

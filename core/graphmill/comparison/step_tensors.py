@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     """The outputs of switches that must be live, each as the predicate's name and the output."""
 
 _MAX_INPUTS: Final = 64
-"""How many input tensors are listed for a node without a fetchable value."""
+"""The maximum number of input tensors listed for a node without a fetchable value."""
 _IN_LOOP = "it has a value for each iteration of a loop"
 _IN_BRANCH = "it has a value only if its branch is taken"
 _NO_ARRAY = "it is not an array"

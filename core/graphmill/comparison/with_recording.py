@@ -24,7 +24,7 @@ def compare_with_recording(
     tolerance: Tolerance | None = None,
     timeout: float | None = None,
 ) -> Comparison:
-    """Run a step with the feeds of a recording, and compare it with what was recorded.
+    """Run a step with the feeds of a recording, and compare it with the recording.
 
     Args:
         session: the session; its graph has the tensors of the recording. Tensors that had exactly

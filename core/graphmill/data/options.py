@@ -127,7 +127,7 @@ class OptimizationOptions(_Group):
 
 
 class ThreadingOptions(_Group):
-    """How many threads compute elements."""
+    """The numbers of threads that compute elements."""
 
     FIELDS: ClassVar = {"max_intra_op_parallelism": (1, int), "private_threadpool_size": (2, int)}
 

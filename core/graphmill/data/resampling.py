@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 _BATCH: Final = 32
 """Elements after which the estimate of a distribution is updated."""
 _SMOOTHING: Final = 10
-"""How often each class counts as seen before the first element."""
+"""The count with which each class starts before the first element."""
 _TINY: Final = np.finfo(np.float32).tiny
 
 

@@ -54,7 +54,7 @@ class SourceMethods:
         output_signature: Any = None,
         name: str | None = None,
     ) -> Dataset:
-        """Return a dataset of what a Python generator yields.
+        """Return a dataset of the values that a Python generator yields.
 
             spec = TensorSpec([], "int64")
             numbers = Dataset.from_generator(lambda: range(3), output_signature=spec)

@@ -63,7 +63,7 @@ class NonFiniteBreakpoint(Breakpoint):
         return False
 
     def is_after(self, recording: Recording, event: Event) -> bool:
-        """Return whether an output has a NaN or an infinity, and the node has the name."""
+        """Return whether an output of a node of that name has a NaN or an infinity."""
         values = (recording.values[v] for v in event.outputs if v != DEAD_VALUE)
         return not all(value.is_finite for value in values) and self.matches(
             recording, event.instance

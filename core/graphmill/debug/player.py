@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _MAX_ARGUMENTS: Final = 1000  # of a function
 DEFAULT_WAIT: Final = 10.0
-"""How many seconds a command waits by default while no node is ready."""
+"""The seconds that a command waits by default while no node is ready."""
 
 
 class Stop(NamedTuple):
@@ -213,8 +213,8 @@ class Player:
         """
         if not 0 <= position <= len(self.recording):
             raise InvalidArgumentError(
-                f"position {position} is not recorded; go to 0 to {len(self.recording)}, and from "
-                "there on step by step"
+                f"position {position} is not recorded; go to a position from 0 to "
+                f"{len(self.recording)}, and continue step by step"
             )
         self._cursor = None if position == len(self.recording) else position
         return Stop("step", f"at position {position} of {len(self.recording)}", position)

@@ -1,4 +1,4 @@
-"""`Recorder`: builds the recording of a step from what its executors report."""
+"""`Recorder`: builds the recording of a step from its executors' reports."""
 
 from __future__ import annotations
 

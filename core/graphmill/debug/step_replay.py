@@ -182,7 +182,7 @@ class Replay(Debugger):
 
 
 def replay(session: Session, recorded: Recording) -> Replay:
-    """Run the step of a recording again to its end, and return what differs.
+    """Run the step of a recording again to its end, and return the differences.
 
     Args:
         session, recorded: as for `Replay`.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 MAX_VALUE_BYTES: Final = 1 << 20
 """The size up to which values are stored by default."""
 MAX_TOTAL_BYTES: Final = 1 << 30
-"""The size of all values that are stored by default."""
+"""The maximum total size of the values that are stored by default."""
 DEAD_VALUE: Final = -1
 """The index of a dead output."""
 _MAX_SHOWN: Final = 12  # elements

@@ -180,7 +180,7 @@ class Shares:
         return inside * (self._iterations.get(member.loop, 1.0) or 1.0)
 
     def _runs_inside(self, member: Member, runs: float | None) -> float | None:
-        """Return how often the nodes inside a member ran; None if unknown."""
+        """Return the number of runs of the nodes inside a member; None if unknown."""
         if not member.loop or runs is None:
             return runs
         mean = self._iterations.get(member.loop)

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from graphmill.runtime.process.sandbox.file_access import FileAccess
 
 CANCEL_GRACE_SECONDS: Final = 5.0
-"""How long the process may take to cancel a step before it is killed."""
+"""The seconds that the process may take to cancel a step before it is killed."""
 END_GRACE_SECONDS: Final = 5.0
-"""How long it may take to end before it is killed."""
+"""The seconds that the process may take to end before it is killed."""
 _REPEAT_SECONDS: Final = 0.05
 _START: Final = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "

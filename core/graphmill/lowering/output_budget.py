@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _MAX_UNCHECKED_BYTES: Final = 1 << 20
 """Maximum size of outputs that are not checked, in bytes."""
 _MAX_ACCEPTED: Final = 256
-"""How many checked sets of input shapes are stored for a node."""
+"""The maximum number of checked sets of input shapes stored for a node."""
 
 
 def with_budget(

@@ -72,7 +72,7 @@ class PluginRecord:
 
     @property
     def owner(self) -> Provenance:
-        """The plugin's identity as the owner of what it registers."""
+        """The plugin's identity as the owner of its registrations."""
         return Provenance(self.name, self.distribution, self.version, self.module, self.is_required)
 
     @property

@@ -59,12 +59,12 @@ class TracedStep:
 
     @property
     def start(self) -> int:
-        """When it began, in nanoseconds."""
+        """The start of its first node, in nanoseconds."""
         return self.slices[0].start
 
     @property
     def nanoseconds(self) -> int:
-        """How long it took from its first node to its last one."""
+        """The time from the start of its first node to the end of its last one."""
         return max(part.end for part in self.slices) - self.start
 
     def top_by_time(self, count: int = _TOP) -> list[NodeTotal]:

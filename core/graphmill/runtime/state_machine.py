@@ -42,7 +42,7 @@ Event = TypeVar("Event", bound=Label)
 Action = TypeVar("Action", bound=Label)
 
 HISTORY_LENGTH: Final = 48
-"""How many transitions a history stores by default."""
+"""The number of transitions that a history stores by default."""
 
 
 class Transition(NamedTuple):

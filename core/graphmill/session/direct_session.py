@@ -436,7 +436,7 @@ class DirectSession(SessionInterface):
             error.defined_at = source.location_of(error.node)
 
     def stats(self) -> SessionStats:
-        """Return what the session has done: steps, calls of tiers, compilations."""
+        """Return the counters of the session: steps, calls by tier, compilations."""
         from graphmill.explain.session_stats import session_stats
 
         return session_stats(self)

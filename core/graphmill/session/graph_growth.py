@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from graphmill.graph.graph import Graph
 
 GROWTHS: Final = 100
-"""How many consecutive steps must be preceded by nodes from the same line."""
+"""The number of consecutive steps before each of which the same line must have added nodes."""
 
 
 class GrowthWatch:

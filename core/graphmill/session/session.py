@@ -353,7 +353,7 @@ class Session:
         targets: Iterable[Any] = (),
         partial_feeds: Sequence[Any] | None = None,
     ) -> tuple[DebugStep, Callable[[list[Value]], Any]]:
-        """Return a step that `driver` drives node by node, and what rebuilds its fetches.
+        """Return a step that `driver` drives node by node, and a function to rebuild its fetches.
 
         `graphmill.debug.Debugger` is the driver for people.
 

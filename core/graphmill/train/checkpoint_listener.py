@@ -21,11 +21,11 @@ class CheckpointSaverListener:
         """Change the graph; called once, before the first session is created."""
 
     def before_save(self, session: Session, global_step_value: int) -> None:
-        """Handle that a checkpoint is about to be written."""
+        """Prepare for a checkpoint that is about to be written."""
         del session, global_step_value
 
     def after_save(self, session: Session, global_step_value: int) -> bool | None:
-        """Handle that a checkpoint was written; return True to stop training."""
+        """Process a checkpoint that was written; return True to stop training."""
         del session, global_step_value
         return None
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("graphmill.server")
 
 MAX_POLLING: Final = 2
-"""How many threads poll at once: one of them can start to run a handler, the other one remains."""
+"""The number of threads that poll: if one starts to run a handler, the other one remains."""
 
 _QUEUE_SHUTDOWN: Final = cygrpc.CompletionType.queue_shutdown
 

@@ -28,7 +28,7 @@ VARIABLE: Final = "GRAPHMILL_SILENCE_SECONDS"
 DEFAULT_SECONDS: Final = 15.0
 """Seconds that a task may be silent while calls wait for it."""
 _BEATS: Final = 5
-"""How many health checks may go unanswered before a task is given up."""
+"""The number of unanswered health checks after which a task counts as lost."""
 
 
 def silence_seconds(config: proto.ConfigProto | None) -> float:

@@ -48,7 +48,7 @@ def gamma_gradient_is_in_domain(xp: ArrayNamespace, a: Value, x: Value) -> Value
 
 
 def is_below_infinity(xp: ArrayNamespace, x: Value, axis: Value) -> Value:
-    """Check that no value is NaN or infinity, whose order decides the sums that follow."""
+    """Check that no value is NaN or infinity; with these, sums depend on the order of addition."""
     del axis
     return xp.all(x < np.inf)
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _MAX_BYTES: Final = 10 << 20  # TensorFlow's default of max_folded_constant_in_bytes
 _MAX_SECONDS: Final = 5.0
-"""How long the kernels of a graph may take in all."""
+"""The total seconds that the kernels of a graph may take."""
 _HOST_TYPE: Final = "CPU"
 _HOST_BACKENDS: Final = ("numpy",)
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _BACKLOG = 1024
 _ANSWER_SECONDS = 5.0
-"""How long clients may take to receive their last answers."""
+"""The seconds in which clients must receive their last answers."""
 
 
 class ModelServer:

@@ -56,7 +56,7 @@ _PORT = click.IntRange(0, 65535)
 @click.option(
     "--threads", type=click.IntRange(min=1),
     default=_DEFAULTS.batching.num_threads, show_default=True,
-    help="How many requests, or batches, of a model run at once.",
+    help="The maximum number of requests, or batches, of a model that run at once.",
 )  # fmt: skip
 @click.option(
     "--max-queued", type=click.IntRange(min=1), default=_DEFAULTS.batching.max_queued_requests,

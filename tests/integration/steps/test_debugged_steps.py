@@ -1,4 +1,4 @@
-"""Steps that are driven node by node compute what ordinary steps do, and are recorded exactly."""
+"""Steps that are driven node by node give ordinary steps' results, and are recorded exactly."""
 
 from __future__ import annotations
 

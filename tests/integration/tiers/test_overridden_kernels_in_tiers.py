@@ -120,7 +120,7 @@ def values_of(
 def check_tiers(
     graph: graphmill.Graph, fetches: list[str], host: graphmill.Host, feeds: Mapping[str, Any]
 ) -> list[Any]:
-    """Check that all tiers return what a session without passes returns; return that."""
+    """Check that all tiers return the results of a session without passes; return these."""
     plain = {"graphmill": {"jit": "off"}, "graph_options": WITHOUT_PASSES}
     expected = values_of(graph, fetches, host, plain, feeds)
     for tier in TIERS:

@@ -52,7 +52,7 @@ def workers(tf):
 
 @pytest.fixture
 def new_session(workers):
-    """Yield a function that opens a session on both tasks that follows a graph."""
+    """Yield a function that opens a session of a graph on both tasks."""
     host, config = graphmill.default_host(), proto.ConfigProto()
     devices = create_devices(host, config, NEAR)
     made = []

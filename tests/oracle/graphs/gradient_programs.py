@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 SIZE = 3
 DEPTH = 2
-"""How deep loops and branches are nested."""
+"""The nesting depth of loops and branches."""
 
 
 @dataclass

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 WIDTH = 3
 DEPTH = 2
-"""How deep loops and conditionals are nested."""
+"""The nesting depth of loops and conditionals."""
 
 WORDS = ["a", "b", "c", "d"]
 

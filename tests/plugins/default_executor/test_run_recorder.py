@@ -1,4 +1,4 @@
-"""What a traced run records: when nodes were ready, and what they computed."""
+"""The records of a traced run: when nodes were ready, and their outputs."""
 
 from __future__ import annotations
 

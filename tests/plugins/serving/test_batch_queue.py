@@ -1,4 +1,4 @@
-"""How requests wait and are combined."""
+"""Requests wait in queues, and are combined to batches."""
 
 from __future__ import annotations
 
@@ -330,7 +330,7 @@ def test_errors_of_quick_models_are_typed(quick_clock):
     asyncio.run(main())
 
 
-def test_a_round_of_the_event_loop_answers_for_a_limited_time_at_once(quick_clock):
+def test_an_iteration_of_the_event_loop_answers_at_once_for_a_limited_time(quick_clock):
     threads = []
 
     def quick(inputs, outputs):
@@ -343,12 +343,12 @@ def test_a_round_of_the_event_loop_answers_for_a_limited_time_at_once(quick_cloc
             queue = BatchQueue("m", quick, options, executor, lambda rows: None, may_wait=False)
             for _ in range(SETTLED_RUNS):
                 await queue.submit(rows(1), ("x",), TIMEOUT)
-            queue._round_end = 0.0  # this round has taken too long
+            queue._iteration_end = 0.0  # this iteration has taken too long
             late = asyncio.ensure_future(queue.submit(rows(1), ("x",), TIMEOUT))
             await asyncio.sleep(0)
             waited = len(queue)
             await late
-            queue._end_round()
+            queue._end_iteration()
             await asyncio.ensure_future(queue.submit(rows(1), ("x",), TIMEOUT))
             return waited
 
@@ -369,13 +369,13 @@ def test_single_requests_are_answered_immediately_until_others_arrive(quick_cloc
             queue = BatchQueue("m", quick, options, executor, lambda rows: None, may_wait=False)
 
             async def submit(count):
-                """Submit requests in one round; return how many were answered at once."""
+                """Submit requests in one iteration; return the number answered at once."""
                 tasks = [queue.submit(rows(1), ("x",), TIMEOUT) for _ in range(count)]
                 futures = [asyncio.ensure_future(one) for one in tasks]
                 await asyncio.sleep(0)
                 at_once = sum(one.done() for one in futures)
                 await asyncio.gather(*futures)
-                await asyncio.sleep(0)  # to the end of the round
+                await asyncio.sleep(0)  # to the end of the iteration
                 return at_once
 
             for _ in range(SETTLED_RUNS):

@@ -13,7 +13,7 @@ HEAD = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n"
 
 
 class Transport:
-    """Records what is sent."""
+    """Records the data that is sent."""
 
     def __init__(self):
         self.sent = []

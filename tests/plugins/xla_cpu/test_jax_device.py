@@ -1,4 +1,4 @@
-"""`JaxDevice`: what a step waits for, and how arrays reach the device (clauses E8, R1)."""
+"""`JaxDevice`: steps wait for its results, and arrays are copied to it (clauses E8, R1)."""
 
 from __future__ import annotations
 

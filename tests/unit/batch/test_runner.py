@@ -1,4 +1,4 @@
-"""How rows are converted while the model runs."""
+"""Rows are converted while the model runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands start quickly: they import only what they need."""
+"""Commands start quickly: they import only the modules that they need."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`Dataset` without TensorFlow: elements, specs, iterators of graphs, and what is refused."""
+"""`Dataset` without TensorFlow: elements, specs, iterators of graphs, and bad arguments."""
 
 from __future__ import annotations
 

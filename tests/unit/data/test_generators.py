@@ -1,4 +1,4 @@
-"""`Dataset.from_generator`: what a Python generator yields."""
+"""`Dataset.from_generator`: the values that a Python generator yields."""
 
 from __future__ import annotations
 

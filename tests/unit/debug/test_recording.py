@@ -1,4 +1,4 @@
-"""Recordings: what they hold, and files of them."""
+"""Recordings: their contents, and their files."""
 
 from __future__ import annotations
 

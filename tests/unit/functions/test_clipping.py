@@ -1,4 +1,4 @@
-"""Clipping by value and norm: rows, None, and what is refused."""
+"""Clipping by value and norm: rows, None, and bad arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`graphmill.functions`: values of tensors of unknown shape, and what is refused."""
+"""`graphmill.functions`: values of tensors of unknown shape, and bad arguments."""
 
 from __future__ import annotations
 

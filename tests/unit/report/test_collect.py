@@ -1,4 +1,4 @@
-"""What a report is made of: the graph with tiers, traced steps, reasons, advice; bad input."""
+"""The contents of a report: the graph with tiers, traced steps, reasons, advice; bad input."""
 
 from __future__ import annotations
 

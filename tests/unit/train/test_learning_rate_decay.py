@@ -1,4 +1,4 @@
-"""Learning rates at some steps, and what the decays refuse."""
+"""Learning rates at some steps, and bad arguments of the decays."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     "lines",
     multiple=True,
     metavar="COMMAND",
-    help="Run a command of the debugger instead of reading them; may be repeated.",
+    help="Run a command of the debugger instead of reading commands; may be repeated.",
 )
 @click.option(
     "--replay",

@@ -68,7 +68,7 @@ def advice_on_requirements(distributions: Iterable[str]) -> list[str]:
 
 
 def _installed(needed: str) -> str | None:
-    """Return the installed version of what is required; graphmill-lite counts as graphmill."""
+    """Return the installed version of a requirement; graphmill-lite counts as graphmill."""
     if normalized(needed) == distribution.FULL:
         return next(iter(distribution.installed().values()), None)
     return version_of(needed)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _FILE = "op_frequency.json"
 _SHOWN = 12
-"""How many missing ops a line of the table names; `--json` has all of them."""
+"""The maximum number of missing ops in a line of the table; `--json` has all of them."""
 
 
 @dataclass(frozen=True, slots=True)

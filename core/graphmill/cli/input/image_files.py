@@ -1,4 +1,4 @@
-"""Read image files as arrays, with pillow (the extra `image`)."""
+"""Read image files as arrays, with Pillow (the extra `image`)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CLASSES: Final = (
     (b"\x89PNG\r\n\x1a\n", "PngImagePlugin", "PngImageFile"),
     (b"\xff\xd8\xff", "JpegImagePlugin", "JpegImageFile"),
 )
-"""The first bytes of files of a format; pillow's module and class for them."""
+"""The first bytes of files of each format, and Pillow's module and class for it."""
 _ANY_FILE: Final = 1 << 22
 """An image of at most this many pixels is accepted whatever the size of its file."""
 _MAX_PIXELS_PER_BYTE: Final = {"PNG": 1032 * 8, "JPEG": 1024}
@@ -63,7 +63,7 @@ def read_image(
 
 
 def _opened(data: bytes, name: str) -> Any:
-    """Open an image by the class of its format; pillow's `open` would warn of many pixels."""
+    """Open an image by the class of its format; Pillow's `open` would warn of many pixels."""
     for signature, module, class_name in _CLASSES:
         if data.startswith(signature):
             image_class = getattr(importlib.import_module(f"PIL.{module}"), class_name)
@@ -86,7 +86,7 @@ def _check_size(image: Any, length: int, name: str) -> None:
 
 
 def pillow(name: str) -> ModuleType:
-    """Import pillow's images.
+    """Import Pillow's image module.
 
     Args:
         name: how a message refers to what is read.
@@ -104,7 +104,7 @@ def pillow(name: str) -> ModuleType:
 
 
 def with_channels(image: Any, channels: int | None) -> Any:
-    """Convert an image of pillow's to a number of channels.
+    """Convert an image of Pillow to a number of channels.
 
     Args:
         image: the image.

@@ -28,7 +28,7 @@ _DEFAULT_RANGE: Final = "0..1"
 
 @dataclass(frozen=True, slots=True)
 class ImageOptions:
-    """How images become arrays.
+    """The options for the conversion of images to arrays.
 
     Attributes:
         resize: whether they are scaled to the size of the input.

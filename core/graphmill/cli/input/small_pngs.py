@@ -1,4 +1,4 @@
-"""Decode many small PNG files at once, in a third of the time that pillow takes for each alone.
+"""Decode many small PNG files at once, in a third of the time that Pillow takes for each alone.
 
 A file of a few kilobytes takes pillow longer to open than to decode. Here each file is inflated by
 itself, and the rows of all images of one size become a single tall image, whose filters pillow
@@ -37,7 +37,7 @@ _PLAIN_CHUNKS: Final = {
 """Chunks that change no pixel, and their sizes; None for any size."""
 _MAX_FILE_BYTES: Final = 1 << 17
 _MAX_IMAGE_BYTES: Final = 1 << 16
-"""Larger images are left to pillow, which is about as fast for them and releases the GIL."""
+"""Larger images are left to Pillow, which is about as fast for them and releases the GIL."""
 _MAX_JOINED_BYTES: Final = 1 << 22
 
 
@@ -85,7 +85,7 @@ def decode_together(
 
 
 def _rows(data: bytes) -> tuple[_Layout, bytes] | None:
-    """Return the filtered rows of a PNG file; None if it is left to pillow."""
+    """Return the filtered rows of a PNG file; None if it is left to Pillow."""
     if not data.startswith(_START) or not _HEADER_END < len(data) <= _MAX_FILE_BYTES:
         return None
     width, height, *kind, checksum = _HEADER.unpack_from(data, len(_START))
@@ -136,7 +136,7 @@ def _inflated(compressed: bytes, size: int) -> bytes | None:
 
 
 def _unfiltered(layout: _Layout, images: Sequence[bytes], channels: int | None) -> Array | None:
-    """Return the pixels of images of one size; None if pillow refuses one of their filters."""
+    """Return the pixels of images of one size; None if Pillow refuses one of their filters."""
     width, height, mode = layout
     between = bytes(layout.row_bytes)
     stream = zlib.compress(between.join(images) + between, 0)

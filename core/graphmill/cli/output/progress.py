@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 DELAY = 1.0
 """Seconds that a stage may take before it is shown."""
 INTERVAL = 10.0
-"""Seconds between two queries of what a stage waits for."""
+"""Seconds between two queries of the reason for which a stage waits."""
 
 
 @contextmanager

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from graphmill.runtime.steps.cancellation import Cancellation
 
 KEPT_SECONDS: Final = 60.0
-"""How long tensors of a finished collective are kept for members that have not fetched them."""
+"""The seconds that tensors of a finished collective are kept for members yet to fetch them."""
 
 
 class GroupCollectives:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from graphmill.typing import Value
 
 MAX_ENDED: Final = 10_000
-"""How many ended steps are remembered; receives for older ones wait until they are cancelled."""
+"""The number of ended steps remembered; receives for older ones wait until they are cancelled."""
 
 
 class RendezvousMgr:

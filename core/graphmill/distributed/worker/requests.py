@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     Outcome = tuple[Any, OpError | None]
 
 MAX_IDS: Final = 20_000
-"""How many ids of ended requests are remembered, to refuse repeated ones."""
+"""The number of ids of ended requests that are remembered, to refuse repeated ones."""
 MAX_OUTCOMES: Final = 1024
-"""How many outcomes of ended requests are remembered."""
+"""The number of outcomes of ended requests that are remembered."""
 MAX_BYTES: Final = 16 << 20
 """Maximum total size in bytes of the remembered outcomes of ended requests."""
 _MIN_OUTCOME_BYTES: Final = 256  # the size that is counted for an outcome without tensors

@@ -36,7 +36,7 @@ _FED: Final = re.compile(r"^_arg_(.+)_\d+_\d+$")
 MAX_MESSAGE: Final = 16_384
 """Characters of the message of a failed node; the middle of a longer one is omitted."""
 _MAX_INPUTS: Final = 8
-"""How many inputs of a failed node are described."""
+"""The maximum number of inputs of a failed node that are described."""
 _COPIES: Final = ("to_device", "to_host")
 """Methods of a device that copy values; kernels and executors call them."""
 # What NumPy and kernels raise for bad values; any other class is a bug of the kernel.
@@ -136,7 +136,7 @@ def failure_at(
     iteration: str = "",
     inputs: Sequence[Value] | None = None,
 ) -> OpError:
-    """Return what was raised at a node as a status error that names the node.
+    """Return an exception raised at a node as a status error that names the node.
 
     Args:
         error: the exception.

@@ -125,7 +125,7 @@ class Check(NamedTuple):
 
 
 class Lowering(NamedTuple):
-    """How a compiler computes an op; see `lowering` for what the fields mean."""
+    """How a compiler computes an op; see `lowering` for its fields."""
 
     ops: tuple[str, ...] = ()
     function: Callable[..., Any] | None = None

@@ -1,4 +1,4 @@
-"""Bind a kernel to a node: `OpKernel` is what an executor calls for the node."""
+"""Bind a kernel to a node: an executor calls the `OpKernel`."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ class MeasuredTime(NamedTuple):
 
 
 class MeasuredCluster(NamedTuple):
-    """What was measured in the last run of a compiled cluster.
+    """The measurements of the last run of a compiled cluster.
 
     Attributes:
         times: by the path of the node: the names of the nodes that call the functions around it,
@@ -159,11 +159,11 @@ class StepStatsCollector:
         return {body: count / max(runs, 1) for body, (count, runs) in sums.items()}
 
     def note_measured(self, cluster: str, measured: MeasuredCluster) -> None:
-        """Set what was measured in the last run of a cluster."""
+        """Set the measurements of the last run of a cluster."""
         self._measured[cluster] = measured
 
     def measured(self, cluster: str) -> MeasuredCluster | None:
-        """Return what was measured in the last run of a cluster; None if that was not tried."""
+        """Return the measurements of the last run of a cluster; None if none was attempted."""
         return self._measured.get(cluster)
 
     def note_threads(self) -> None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _MAX_WAITING: Final = 256
 _SILENT_SECONDS: Final = 1.0
-"""How long to wait for a job before a warning says so."""
+"""The seconds to wait for a job before a warning says so."""
 
 
 class _Job(NamedTuple):

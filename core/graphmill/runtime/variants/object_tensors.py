@@ -74,7 +74,7 @@ def variants_to_messages(value: Value, variants: VariantRegistry) -> list[bytes]
 def variants_from_messages(
     messages: Sequence[bytes], shape: tuple[int, ...], variants: VariantRegistry
 ) -> Value:
-    """Return the object of a scalar variant, or an object array, from what was serialized.
+    """Return the object of a serialized scalar variant, or an object array for a tensor.
 
     Args:
         messages: a `VariantTensorDataProto` for each element.
@@ -240,7 +240,7 @@ class _Reader:
         return array if array.ndim or array.dtype.hasobject else array[()]
 
     def _charge(self, num_bytes: int) -> None:
-        """Limit what a short message makes the process allocate for elements not in it."""
+        """Limit the memory that a short message makes the process allocate for omitted elements."""
         self._budget -= max(num_bytes, 0)
         if self._budget < 0:
             raise InvalidArgumentError(

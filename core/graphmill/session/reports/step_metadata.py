@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Measured:
-    """What a step recorded.
+    """The data that a step has recorded.
 
     Args:
         collector: the statistics of its nodes.

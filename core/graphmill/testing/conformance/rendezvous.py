@@ -179,7 +179,7 @@ class _Receiver:
         self.has_ended.set()
 
     def result(self) -> tuple[Any, bool, Any]:
-        assert self.has_ended.wait(timeouts.TIMEOUT), f"nothing came for {self.key}"
+        assert self.has_ended.wait(timeouts.TIMEOUT), f"nothing was received for {self.key}"
         return self._outcome
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from graphmill.testing.golden import CaseResult
 
 RUNS: Final = 6
-"""How often a case runs: its graph is compiled after two steps, a cluster after two calls."""
+"""The number of runs of a case: a graph is compiled after two steps, a cluster after two calls."""
 _AFTER_STEPS: Final = 2
 _TIMEOUT: Final = 60.0  # seconds; includes the import of JAX
 

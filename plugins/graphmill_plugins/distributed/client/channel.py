@@ -43,7 +43,7 @@ _MAX_PORT: Final = 65535
 _RESENDS: Final = 10
 _RESEND_SECONDS: Final = 0.005
 _RECONNECT_SECONDS: Final = 0.5
-"""How many seconds to retry a call for which there is no connection.
+"""The seconds in which a call without a connection is retried.
 
 Channels to one address share their connection, and the pause after an attempt to connect that
 failed (`BACK_OFF_OPTIONS`). Meanwhile calls end with that failure, even if the master runs again.

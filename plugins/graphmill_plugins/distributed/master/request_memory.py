@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from graphmill_plugins.distributed.server.dispatch import Call
 
 MAX_REQUESTS: Final = 4096
-"""How many finished requests are remembered."""
+"""The number of finished requests that are remembered."""
 MAX_RESPONSE_BYTES: Final = 16 * 1024 * 1024
 """Maximum total size in bytes of the stored responses; clients retry within milliseconds."""
 

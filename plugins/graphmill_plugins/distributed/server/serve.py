@@ -158,7 +158,7 @@ def _config(text: str | None, metrics_port: int | None) -> Any:
 def _task(
     cluster: str | None, job: str | None, task: int | None, address: str
 ) -> tuple[Any, str | None, int | None]:
-    """Return the cluster, and the task that this process is.
+    """Return the cluster, and the task of this process.
 
     Raises:
         InvalidArgumentError: the cluster is malformed.

@@ -163,7 +163,7 @@ def _check_uses(
 
 
 def ranks(item: Conditional, graph: Graph, waits: Collection[Node]) -> dict[Node, int]:
-    """Return for each node of a conditional how often paths to it leave the conditional.
+    """Return for each node of a conditional the number of times that paths to it leave it.
 
     Nodes of one rank can become one node without closing a cycle.
 

@@ -20,5 +20,5 @@ SEGMENT_ROWS: Final = OpDef(
     ),
     family="math",
 )
-"""Returns for each segment id the row of `grad` with that index, divided by how often the id occurs
+"""Returns for each segment id the row of `grad` with that index, divided by the count of the id
 (scale "mean"), by the square root of that ("sqrtn"), or undivided ("sum")."""

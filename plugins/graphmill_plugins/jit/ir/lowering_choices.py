@@ -79,7 +79,7 @@ class LoweringChoice(NamedTuple):
 
 
 class _Found(NamedTuple):
-    """The lowering choice of nodes with certain attrs, and what may refuse such a node."""
+    """The lowering choice of nodes with certain attrs, and checks that may refuse such a node."""
 
     lowering: Lowering | None
     choice: LoweringChoice | str

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class _TracedInputs:
-    """What a shape function may know of the inputs besides their shapes."""
+    """The properties of inputs that a shape function may read besides their shapes."""
 
     def __init__(self, inputs: Sequence[Any]) -> None:
         self._inputs = inputs

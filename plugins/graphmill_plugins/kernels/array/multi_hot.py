@@ -44,7 +44,7 @@ def multi_hot(
 
 
 def _counts(xp: ArrayNamespace, rows: Value, depth: int) -> Value:
-    """Return an array (rows, depth) of how often each index in range occurs in a row."""
+    """Return an array (rows, depth) of the counts of each index in range in a row."""
     count = rows.shape[0]
     # Indices out of range are counted in an extra column, which is dropped.
     bins = xp.where((rows >= 0) & (rows < depth), rows, depth)

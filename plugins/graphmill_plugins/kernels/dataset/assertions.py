@@ -1,4 +1,4 @@
-"""Kernels of datasets that assert what comes before or after them in the pipeline."""
+"""Kernels of datasets that assert which transformations precede or follow them."""
 
 from __future__ import annotations
 

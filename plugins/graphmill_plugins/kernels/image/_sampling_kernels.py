@@ -88,7 +88,7 @@ def named(name: str) -> SamplingKernel:
 
 
 class Axis(NamedTuple):
-    """How an axis is scaled and translated.
+    """The scale and translation of an axis.
 
     Attributes:
         size: the number of its pixels.

@@ -37,7 +37,7 @@ _MAX_PIXELS_PER_BYTE = {"BMP": 64, "GIF": 2800, "JPEG": 1024, "PNG": 1032 * 8, "
 
 
 def pillow() -> Any:
-    """Import Pillow's images.
+    """Import Pillow's image module.
 
     Raises:
         UnimplementedError: Pillow is not installed.

@@ -91,7 +91,7 @@ class OptimizerKernel:
         for name in _PENALTIES:
             if name in arguments and not arguments[name] >= 0:
                 raise errors.InvalidArgumentError(
-                    f"{name}, a strength of regularization, is not a non-negative scalar: "
+                    f"{name}, a regularization strength, is not a non-negative scalar: "
                     f"{arguments[name]}"
                 )
         if "lr_power" in arguments and not arguments["lr_power"] <= 0:

@@ -40,8 +40,8 @@ def _check(attrs: Mapping[str, Any], broker: Broker) -> None:
         )
     if attrs["dim_args_spec"]:
         raise UnimplementedError(
-            "XlaCallModule: dimensions as arguments (dim_args_spec) are not supported, which old "
-            "versions of JAX wrote; export the function again"
+            "XlaCallModule: dimension arguments (dim_args_spec), which old versions of JAX wrote, "
+            "are not supported; export the function again"
         )
     if broker.is_restricted and external_calls(encode(attrs["module"])):
         broker.require("python")
@@ -138,7 +138,7 @@ def call_module(*, broker: Broker, **attrs: Any) -> Call:
         InvalidArgumentError: the program is not for this platform, or not for these arguments.
         PermissionDeniedError: the program calls functions of the process, and the rules of the
             session do not allow `python`.
-        UnimplementedError: the program has dimensions as arguments, or calls TensorFlow functions.
+        UnimplementedError: the program has dimension arguments, or calls TensorFlow functions.
     """
     _check(attrs, broker)
     return _Program(attrs).call

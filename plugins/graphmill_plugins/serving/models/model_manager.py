@@ -35,7 +35,7 @@ _T = TypeVar("_T")
 _LOAD_THREADS: Final = 2
 _MAX_RETRY_SECONDS: Final = 300.0
 _MAX_ENDED_VERSIONS: Final = 16
-"""How many versions a model's status lists that are no longer served."""
+"""The maximum number of unloaded versions that a model's status lists."""
 
 
 class _Model:

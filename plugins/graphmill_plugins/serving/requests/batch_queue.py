@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 _MAX_SHAPES: Final = 256
 """Maximum number of shapes whose runs are counted and timed."""
-_ROUND_SECONDS: Final = 0.005
+_ITERATION_SECONDS: Final = 0.005
 """Seconds for which models may run in the event loop's thread in one of its iterations."""
 _LONE_BATCHES: Final = 16
 """The number of consecutive batches of one request after which requests are run alone."""
@@ -81,8 +81,8 @@ class BatchQueue:
         self._closed: OpError | None = None
         self._may_wait = may_wait
         self._times: dict[Any, RunTimes] = {}
-        self._round_end: float | None = None
-        """When models stop running in this iteration of the event loop; None before a run."""
+        self._iteration_end: float | None = None
+        """The time to stop running models in this iteration of the event loop, or None."""
         self._lone_batches = 0
         """The number of consecutive batches of one request."""
 
@@ -115,7 +115,7 @@ class BatchQueue:
         request = QueuedRequest(inputs, outputs, self._loop.time(), self._loop.create_future())
         if self._can_answer_at_once(request):
             return self._answer_at_once(request)
-        if self._round_end is not None:
+        if self._iteration_end is not None:
             self._lone_batches = 0
         self._waiting.append(request)
         self._schedule()
@@ -147,13 +147,13 @@ class BatchQueue:
         """Return whether no further request of this iteration is expected to join the batch."""
         return (
             self._lone_batches >= _LONE_BATCHES
-            and self._round_end is None
+            and self._iteration_end is None
             and not self._options.max_wait_seconds
         )
 
     def _has_time(self) -> bool:
-        """Return whether a model may still run in this round of the event loop."""
-        return self._round_end is None or time.perf_counter() < self._round_end
+        """Return whether a model may still run in this iteration of the event loop."""
+        return self._iteration_end is None or time.perf_counter() < self._iteration_end
 
     def _answer_at_once(self, request: QueuedRequest) -> Arrays:
         (result,) = self._inline_results((request,))
@@ -162,8 +162,8 @@ class BatchQueue:
             raise _as_op_error(result, self._name)
         return result
 
-    def _end_round(self) -> None:
-        self._round_end = None
+    def _end_iteration(self) -> None:
+        self._iteration_end = None
 
     def _late(self, timeout: float) -> DeadlineExceededError:
         return DeadlineExceededError(
@@ -271,9 +271,9 @@ class BatchQueue:
 
     def _inline_results(self, batch: Sequence[QueuedRequest]) -> Sequence[Arrays | BaseException]:
         started = time.perf_counter()
-        if self._round_end is None:
-            self._round_end = started + _ROUND_SECONDS
-            self._loop.call_soon(self._end_round)
+        if self._iteration_end is None:
+            self._iteration_end = started + _ITERATION_SECONDS
+            self._loop.call_soon(self._end_iteration)
         results = self._results_or_error(batch)
         self._times_of(batch).add_inline(time.perf_counter() - started)
         return results

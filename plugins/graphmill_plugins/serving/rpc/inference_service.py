@@ -147,7 +147,7 @@ def _inputs(
         if raw:
             if tensor.HasField("contents"):
                 raise InvalidArgumentError(
-                    f"input {tensor.name!r} has contents, and the request raw_input_contents"
+                    f"input {tensor.name!r} has contents, but the request has raw_input_contents"
                 )
             flat = from_raw(tensor.name, raw[index], dtype)
         else:

@@ -122,7 +122,7 @@ def test_functions_whose_results_are_read_again_are_not_fused():
 
 
 def test_many_additions_are_fused():
-    """They are fused in less time than they are compiled one by one."""
+    """Fusing them takes less time than compiling them one by one."""
 
     def add(x):
         y = x
@@ -157,14 +157,14 @@ def test_operations_that_many_results_repeat_are_not_fused():
 
 
 def test_operations_between_products_are_not_repeated(knows_all):
-    """A product is a border: what is behind it does not repeat what is before it."""
+    """A fusion after a product does not repeat the operations before the product."""
     x = np.ones((4, 4), np.float32)
     program = jax.make_jaxpr(lambda x: recent_sums(x, 200, 20, lambda y: y @ x))(x)
     assert "fusion" not in compiler_options_for(program).values()
 
 
 def test_functions_between_many_products_are_fused(knows_all):
-    """Products are not fused, so only few functions meet in one fusion."""
+    """Products are not fused, so each fusion contains only few functions."""
 
     def layers(x):
         for _ in range(600):

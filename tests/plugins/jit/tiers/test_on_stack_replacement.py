@@ -106,7 +106,7 @@ def loops_of(session: graphmill.Session) -> list[ClusterRecord]:
 
 
 def num_compiled(session: graphmill.Session) -> int:
-    """Return how often compiled loops were called."""
+    """Return the number of calls of compiled loops."""
     return sum(one.num_compiled for loop in loops_of(session) for one in loop.signatures)
 
 

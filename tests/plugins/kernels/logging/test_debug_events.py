@@ -1,4 +1,4 @@
-"""DebugIdentityV2: the files of a dump folder, and what is recorded of a tensor."""
+"""DebugIdentityV2: the files of a dump folder, and the records of tensors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A node makes its columns anew only if keys or default values have changed."""
+"""A node rebuilds its columns only if keys or default values have changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CalibrationStatisticsSaver: what TensorFlow 2.21 writes for the same steps, and bad inputs."""
+"""CalibrationStatisticsSaver: the statistics equal those of TensorFlow 2.21, and bad inputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many indices are permuted together as they are one by one."""
+"""Permuting many indices together equals permuting them one by one."""
 
 from __future__ import annotations
 

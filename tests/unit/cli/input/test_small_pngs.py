@@ -1,4 +1,4 @@
-"""Small PNG files that are decoded together have the pixels that pillow finds in each."""
+"""Small PNG files that are decoded together have the pixels that Pillow finds in each."""
 
 from __future__ import annotations
 

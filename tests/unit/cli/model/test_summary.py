@@ -1,4 +1,4 @@
-"""What a model contains: its inputs and outputs."""
+"""Summaries of models: inputs and outputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Collectives with members in other sessions: what is exchanged, and how long it is kept."""
+"""Collectives with members in other sessions: exchanged tensors, and the time they are kept."""
 
 from __future__ import annotations
 

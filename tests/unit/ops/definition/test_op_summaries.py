@@ -1,4 +1,4 @@
-"""Each op that a built-in kernel runs says in a sentence what it does."""
+"""Each op with a built-in kernel has a summary of one sentence."""
 
 from __future__ import annotations
 

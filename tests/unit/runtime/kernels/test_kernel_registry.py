@@ -205,7 +205,7 @@ def test_e11_registrations_of_an_owner_can_be_removed(registry: KernelRegistry) 
 
 @pytest.fixture
 def module(monkeypatch: pytest.MonkeyPatch) -> str:
-    """A module with a kernel that counts how often it is inspected."""
+    """A module with a kernel that counts its inspections."""
     made = types.ModuleType("made_kernels")
     made.table = KernelTable([definition("lazy")])  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "made_kernels", made)

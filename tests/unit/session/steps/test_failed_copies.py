@@ -40,7 +40,7 @@ class Toy(Device):
 
 
 class Faults:
-    """The first element of the vectors whose copies fail, and with what."""
+    """The first element of the vectors whose copies fail, and the error."""
 
     copy_in = copy_out = 0.0
     error: Callable[[], Exception] = lambda: RuntimeError("the link is down")

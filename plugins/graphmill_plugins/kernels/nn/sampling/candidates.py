@@ -95,7 +95,7 @@ class LogUniformKernel(_DrawnKernel):
 
 
 class _LearningKernel(_DrawnKernel):
-    """Draw classes in proportion to how often they were true in earlier calls."""
+    """Draw classes in proportion to the times they were true in earlier calls."""
 
     def __init__(self, construction: OpKernelConstruction) -> None:
         super().__init__(construction, _sampler.Unigram(construction.attr("range_max")))
@@ -103,7 +103,7 @@ class _LearningKernel(_DrawnKernel):
 
 @kernel("LearnedUnigramCandidateSampler", stateful=True, host=True, effects=("rng", "state"))
 class LearnedUnigramKernel(_LearningKernel):
-    """Draw classes in proportion to how often they were true in earlier calls."""
+    """Draw classes in proportion to the times they were true in earlier calls."""
 
 
 @kernel("ThreadUnsafeUnigramCandidateSampler", stateful=True, host=True, effects=_RNG)
