@@ -60,15 +60,16 @@ _PORT = click.IntRange(0, 65535)
 )  # fmt: skip
 @click.option(
     "--max-queued", type=click.IntRange(min=1), default=_DEFAULTS.batching.max_queued_requests,
-    show_default=True, help="How many requests may wait for a signature; 429 beyond that.",
+    show_default=True,
+    help="The maximum number of requests that wait for a signature; 429 beyond it.",
 )  # fmt: skip
 @click.option(
     "--timeout", type=click.FloatRange(min=0.001), default=_DEFAULTS.timeout_seconds,
-    show_default=True, help="How many seconds a request may take; 504 beyond that.",
+    show_default=True, help="The seconds that a request may take; 504 beyond that.",
 )  # fmt: skip
 @click.option(
     "--receive-timeout", type=click.FloatRange(min=0.001), default=_DEFAULTS.receive_seconds,
-    show_default=True, help="How many seconds a client may take to send a request.",
+    show_default=True, help="The seconds that a client may take to send a request.",
 )  # fmt: skip
 @click.option(
     "--max-request-mb", type=click.FloatRange(min=0.001),
@@ -78,19 +79,19 @@ _PORT = click.IntRange(0, 65535)
 @click.option(
     "--max-pending-mb", type=click.FloatRange(min=0.001),
     default=_DEFAULTS.max_pending_bytes / _MEGABYTE, show_default=True,
-    help="How many MiB all requests in progress may have together; 429 beyond that.",
+    help="The total size in MiB of all requests in progress; 429 beyond it.",
 )  # fmt: skip
 @click.option(
     "--max-connections", type=click.IntRange(min=1), default=_DEFAULTS.max_connections,
-    show_default=True, help="How many connections may be open; more are answered 503.",
+    show_default=True, help="The maximum number of open connections; more are answered 503.",
 )  # fmt: skip
 @click.option(
     "--poll", type=click.FloatRange(min=0), default=_DEFAULTS.poll_seconds, show_default=True,
-    help="How often to look for new versions, in seconds; 0 for never.",
+    help="The seconds between two searches for new versions; 0 for none.",
 )  # fmt: skip
 @click.option(
     "--grace", type=click.FloatRange(min=0), default=30.0, show_default=True,
-    help="How many seconds requests in progress may take after SIGTERM or SIGINT.",
+    help="The seconds that requests in progress may take after SIGTERM or SIGINT.",
 )  # fmt: skip
 @click.option(
     "--allow-reload", is_flag=True,

@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     type=click.FloatRange(min=0),
     default=10.0,
     show_default=True,
-    help="How many seconds a command waits while no node is ready.",
+    help="The seconds that a command waits while no node is ready.",
 )
 @click.option("--fetch", "fetches", multiple=True, help="Fetch this tensor instead, such as x:0.")
 @click.option(

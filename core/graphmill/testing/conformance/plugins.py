@@ -111,8 +111,8 @@ class PluginTests:
             pytest.skip("no selected kernel declares how it is compiled")
         op = op_cases[0].op
         pytest.fail(
-            f"op {op}{_supplied(host, op)} declares how it is compiled, but no case is:\n  "
-            + "\n  ".join(reasons)
+            f"op {op}{_supplied(host, op)} declares how it is compiled, but none of its cases is "
+            "compiled:\n  " + "\n  ".join(reasons)
         )
 
     @clauses("E6")

@@ -65,7 +65,7 @@ _log = logging.getLogger("graphmill.server")
     type=click.FloatRange(min=0),
     default=30.0,
     show_default=True,
-    help="How many seconds running calls may continue after SIGTERM or SIGINT.",
+    help="The seconds that running calls may continue after SIGTERM or SIGINT.",
 )
 @click.option(
     "--metrics-port",
