@@ -185,6 +185,10 @@ class RowReader:
         try:
             with np.load(io.BytesIO(files.read_bytes(source.path)), allow_pickle=False) as archive:
                 arrays = {name: archive[name] for name in archive.files}
+            _check_arrays(arrays, source)
+        except InvalidArgumentError as error:
+            yield None, error, source.size
+            return
         except _DAMAGED_ARCHIVE as error:
             fault = InvalidArgumentError(f"{source.label} is not a .npz file: {error}")
             yield None, fault, source.size
@@ -203,14 +207,25 @@ class RowReader:
             return
         counts = {len(array) for array in known.values()}
         if len(counts) > 1:
-            raise InvalidArgumentError(
+            fault = InvalidArgumentError(
                 f"{source.label}: its arrays have different numbers of rows: "
                 f"{', '.join(map(str, sorted(counts)))}; each needs an element for each row"
             )
+            yield None, fault, source.size
+            return
         (count,) = counts
         for row in range(count):
             element = {name: array[row] for name, array in known.items()}
             yield row + 1, Arrays(element), source.size * (row + 1) // count
+
+
+def _check_arrays(members: Mapping[str, Any], source: SourceFile) -> None:
+    """Raise if a member of an archive is not an array: NumPy returns the bytes of others."""
+    for name, member in members.items():
+        if not isinstance(member, np.ndarray):
+            raise InvalidArgumentError(
+                f"{source.label}: its member {name!r} is not an array in NumPy's format"
+            )
 
 
 def _is_row(array: np.ndarray[Any, Any], spec: InputSpec) -> bool:

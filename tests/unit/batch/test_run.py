@@ -7,6 +7,7 @@ import io
 import json
 import logging
 import sys
+import zipfile
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -491,3 +492,22 @@ def test_unknown_option_and_wrong_numbers_are_errors(
     with pytest.raises(errors.InvalidArgumentError, match="unsupported file type"):
         batch.run(sums, table, tmp_path / "out.xml")
     assert not (tmp_path / "out.csv.partial").exists()
+
+
+def test_archive_with_a_member_that_is_no_array_is_a_bad_row(sums: str, tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        archive.writestr("notes.txt", "no array")
+    with pytest.raises(
+        errors.InvalidArgumentError, match=r"a\.npz: its member 'notes\.txt' is not"
+    ):
+        batch.run(sums, tmp_path / "a.npz", tmp_path / "out.csv")
+    report = batch.run(sums, tmp_path / "a.npz", tmp_path / "out.csv", keep_going=True)
+    assert (report.rows, report.failures) == (0, 1)
+
+
+def test_arrays_of_different_lengths_are_a_bad_row(products: str, tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", a=np.ones(2, np.float32), b=np.ones((3, 1), np.float32))
+    options: dict[str, Any] = {"inputs": {"factor": np.float32(1)}, "keep_going": True}
+    report = batch.run(products, tmp_path / "a.npz", tmp_path / "out.csv", **options)
+    assert (report.rows, report.failures) == (0, 1)
+    assert "different numbers of rows: 2, 3" in (tmp_path / "out.csv").read_text()

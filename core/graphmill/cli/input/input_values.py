@@ -105,9 +105,16 @@ def _as_array(value: Any, source: Source, spec: InputSpec) -> Array:
         ) from error
     if array.dtype.kind in "US" or spec.is_text:
         return _text(array.reshape(-1).tolist(), array.shape, source)
+    if array.dtype == object and (large := _large_integer(array)) is not None:
+        raise InvalidArgumentError(f"{source} has {_shown(large)}, which does not fit {spec}")
     if array.dtype.kind not in "fiubc":
         raise InvalidArgumentError(f"{source} for input {source.name!r} does not contain numbers")
     return array
+
+
+def _large_integer(array: Array) -> int | None:
+    """Return an element that only Python's integers hold; None if all are others."""
+    return next((item for item in array.flat if type(item) is int and abs(item) >= 2**63), None)
 
 
 def _numbers(lines: list[str], source: Source) -> Any:
@@ -137,7 +144,7 @@ def _text(items: Iterable[object], shape: tuple[int, ...], source: Source) -> Ar
     flat = result.reshape(-1)
     for index, item in enumerate(items):
         if isinstance(item, str):
-            flat[index] = item.encode("utf-8", "surrogateescape")
+            flat[index] = _encoded(item, source)
         elif isinstance(item, bytes):
             flat[index] = item
         else:
@@ -153,15 +160,30 @@ def _text(items: Iterable[object], shape: tuple[int, ...], source: Source) -> Ar
     return result
 
 
+def _encoded(text: str, source: Source) -> bytes:
+    """Return a text in UTF-8, with the bytes of a file that were not UTF-8 as they were."""
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError as error:
+        raise InvalidArgumentError(
+            f"{source} has the character {text[error.start]!a}, half of a surrogate pair, which no "
+            "text has alone"
+        ) from error
+
+
 def _cast(array: Array, source: Source, spec: InputSpec) -> Array:
     """Return the array in the input's dtype; raise if that would lose more than precision."""
     if spec.dtype is None or (spec.is_text and array.dtype == object):
         return array
     target = spec.dtype.base_dtype
+    if array.dtype.kind == "c" and not target.is_complex:
+        if array.imag.any():
+            raise _misfit(array, array[array.imag != 0][0], source, spec)
+        array = array.real
     if array.dtype != object:
         with np.errstate(all="ignore"):
             cast = array.astype(target.as_numpy_dtype)
-        widens = target.is_complex or (target.is_floating and array.dtype.kind != "c")
+        widens = target.is_complex or target.is_floating
         differs = cast.astype(array.dtype) != array
         if widens or not differs.any():
             return cast
@@ -174,7 +196,10 @@ def _cast(array: Array, source: Source, spec: InputSpec) -> Array:
 def _misfit(array: Array, value: Any, source: Source, spec: InputSpec) -> InvalidArgumentError:
     """Return the error for an array with an element that the input's dtype cannot represent."""
     actual = "string" if array.dtype == object else array.dtype.name
-    shown = repr(value if isinstance(value, bytes) else value.item())
-    if len(shown) > _MAX_SHOWN:
-        shown = shown[: _MAX_SHOWN - 3] + "..."
+    shown = _shown(value if isinstance(value, bytes) else value.item())
     return InvalidArgumentError(f"{source} is {actual}, which does not fit {spec}: it has {shown}")
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= _MAX_SHOWN else text[: _MAX_SHOWN - 3] + "..."

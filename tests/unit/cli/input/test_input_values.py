@@ -52,6 +52,27 @@ def test_value_that_does_not_fit_an_integer_is_shown(text: str, value: str) -> N
         load_short(f"x={text}", INTS)
 
 
+def test_integer_that_is_too_large_is_shown() -> None:
+    with pytest.raises(
+        errors.InvalidArgumentError, match=r"has 9{20}, which does not fit input 'x'"
+    ):
+        load_short(f"x=[1, {'9' * 20}]", INTS)
+
+
+def test_lone_surrogate_is_refused() -> None:
+    with pytest.raises(errors.InvalidArgumentError, match=r"has the character '\\ud800', half of"):
+        load_short(r"x='a\ud800'", TEXT)
+
+
+@pytest.mark.filterwarnings("error")
+def test_complex_numbers_without_an_imaginary_part_are_floats(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.array([[1, 2, 3]], np.complex64))
+    assert load_short(f"x=@{tmp_path / 'x.npy'}", FLOATS).tolist() == [[1.0, 2.0, 3.0]]
+    np.save(tmp_path / "x.npy", np.array([[1, 2j, 3]], np.complex64))
+    with pytest.raises(errors.InvalidArgumentError, match=r"does not fit .*: it has 2j"):
+        load_short(f"x=@{tmp_path / 'x.npy'}", FLOATS)
+
+
 def test_whole_floats_fit_an_integer() -> None:
     assert load_short("x=[1.0, -2.0]", INTS).tolist() == [1, -2]
 
