@@ -144,7 +144,24 @@ def test_bytes_that_are_not_a_message_are_refused(line):
         def SerializeToString(self):
             return b"\xff" * 10
 
-    assert line.fails(PREDICTION, "Predict", Garbage(), proto.PredictResponse)[0] != "OK"
+    assert line.fails(PREDICTION, "Predict", Garbage(), proto.PredictResponse)[0] == "INTERNAL"
+
+
+def test_a_small_message_of_a_large_tensor_is_refused(connect, tmp_path):
+    """The last value of a tensor stands for all that are missing."""
+    options = options_for(write_line(tmp_path / "m"), max_request_bytes=1000)
+    line = connect(options)[0]
+    request = predict_request(value=[2.0])
+    tensor = request.inputs["x"]
+    tensor.ClearField("tensor_content")
+    tensor.float_val[:] = [2.0]
+    tensor.tensor_shape.dim[0].size = 250
+    answer = line(PREDICTION, "Predict", request, proto.PredictResponse)
+    assert tensor_proto_to_numpy(answer.outputs["y"]).shape == (250,)
+    tensor.tensor_shape.dim[0].size = 251
+    code, message = line.fails(PREDICTION, "Predict", request, proto.PredictResponse)
+    assert code == "INVALID_ARGUMENT"
+    assert "input 'x' of shape [251] has 1004 bytes; the limit is 1000" in message
 
 
 @pytest.mark.parametrize(

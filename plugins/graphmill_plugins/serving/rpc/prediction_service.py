@@ -6,8 +6,10 @@ multi_inference.cc of TensorFlow Serving.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Final
 
+from graphmill.dtypes import as_dtype
 from graphmill.errors import InvalidArgumentError, UnimplementedError
 from graphmill.spi.compilers import default_host
 from graphmill.spi.protos import proto
@@ -56,10 +58,12 @@ class PredictionService:
         arrays = {}
         for name, tensor in request.inputs.items():
             spec = signature.inputs.get(name)
-            if spec is not None and tensor.dtype != spec.dtype.enum:
-                sent = _type_name(tensor.dtype)
-                expected = _type_name(spec.dtype.enum)
+            if spec is None:
+                signature.check_inputs(request.inputs)  # raises; what is unknown is not decoded
+            elif tensor.dtype != spec.dtype.enum:
+                sent, expected = _type_name(tensor.dtype), _type_name(spec.dtype.enum)
                 raise InvalidArgumentError(f"input {name!r} is of {sent}; expected {expected}")
+            _check_size(name, tensor, self._core.options.max_request_bytes)
             arrays[name] = decode_tensor(tensor, default_host().variants)
         outputs = await self._core.run(version, signature, arrays, request.output_filter, deadline)
         response = proto.PredictResponse(model_spec=_spec(version, signature.name))
@@ -166,6 +170,23 @@ def find_version(core: ServerCore, spec: proto.ModelSpec) -> ModelVersion:
         spec.version.value if choice == "version" else None,
         spec.version_label if choice == "version_label" else None,
     )
+
+
+def _check_size(name: str, tensor: proto.TensorProto, limit: int) -> None:
+    """Refuse a tensor that is larger than a request may be.
+
+    Its message may be much smaller: the last of its values stands for all that are missing.
+
+    Raises:
+        InvalidArgumentError: it is too large.
+    """
+    shape = [dim.size for dim in tensor.tensor_shape.dim]
+    size = math.prod(shape) * max(as_dtype(tensor.dtype).size, 1)
+    if size > limit:
+        raise InvalidArgumentError(
+            f"input {name!r} of shape {shape} has {size} bytes; the limit is {limit} "
+            "(--max-request-mb)"
+        )
 
 
 def _spec(version: ModelVersion, signature: str) -> proto.ModelSpec:
