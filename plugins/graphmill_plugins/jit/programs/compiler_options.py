@@ -37,6 +37,8 @@ _FUNCTIONS: Final = frozenset({
 _PRODUCTS: Final = frozenset({"conv_general_dilated", "dot_general"})  # what XLA does not fuse
 _MAX_CACHED_BYTES: Final = 4096  # size in bytes of a tensor that stays in the nearest cache
 _LOOPS: Final = frozenset({"while", "scan"})  # what is compiled once runs often
+_MIN_MEAN_WORK: Final = 1 << 23  # multiplications of a product, about 0.1 ms on one core
+_FIRST_VERSION: Final = (0, 12)  # of JAX, in which YNNPACK is faster for large products
 _SUMS: Final = "LIBRARY_FUSION_TYPE_REDUCE"
 _SUMS_AND_PRODUCTS: Final = f"{_SUMS},LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT"
 
@@ -59,8 +61,8 @@ def compiler_options_for(
     names = Counter(primitives(closed.jaxpr))
     options: dict[str, Any] = {}
     if names.keys() & _PRODUCTS:
-        # In programs with convolutions, which Eigen computes, its products are also faster.
-        options[_YNN] = _SUMS if "conv_general_dilated" in names else _SUMS_AND_PRODUCTS
+        are_for_ynn = "conv_general_dilated" not in names or _are_products_large(closed, platform)
+        options[_YNN] = _SUMS_AND_PRODUCTS if are_for_ynn else _SUMS
     if not is_kept and onednn.is_for_onednn(operations(closed.jaxpr, platform)):
         options |= dict.fromkeys(onednn.OPTIONS, True)
     if _is_fusion_slow(closed.jaxpr, names):
@@ -69,6 +71,19 @@ def compiler_options_for(
         # This pass would remove the barriers before the fusion that they must prevent.
         options[_DISABLED] = _BARRIER_PASS
     return {name: value for name, value in options.items() if _is_supported(name, value)}
+
+
+def _are_products_large(closed: core.ClosedJaxpr, platform: str) -> bool:
+    """Return whether the products of a program with convolutions are large enough for YNNPACK.
+
+    YNNPACK divides large products, and stacks of them, better among threads. Beside convolutions,
+    which Eigen computes in any case, small ones are faster with Eigen, too.
+    """
+    if jax.version.__version_info__[:2] < _FIRST_VERSION:
+        return False
+    equations = operations(closed.jaxpr, platform)
+    work = [onednn.work_of_product(eqn) for eqn in equations if eqn.primitive.name == "dot_general"]
+    return sum(work) >= _MIN_MEAN_WORK * max(len(work), 1)
 
 
 def _is_fusion_slow(jaxpr: core.Jaxpr, names: Counter[str]) -> bool:

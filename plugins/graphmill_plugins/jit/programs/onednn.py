@@ -39,7 +39,7 @@ def is_for_onednn(equations: Iterable[core.JaxprEqn]) -> bool:
         if eqn.primitive.name == "conv_general_dilated":
             convolutions.append(eqn)
         elif eqn.primitive.name == "dot_general":
-            products += _work_of_product(eqn)
+            products += work_of_product(eqn)
     work = sum(map(_work_of_convolution, convolutions))
     is_worth_it = work >= max(products, _MIN_MEAN_WORK * len(convolutions))
     return bool(convolutions) and is_worth_it and all(map(_is_common, convolutions))
@@ -64,7 +64,7 @@ def _work_of_convolution(eqn: core.JaxprEqn) -> int:
     return int(outputs * math.prod(kernel) // max(kernel[features], 1))
 
 
-def _work_of_product(eqn: core.JaxprEqn) -> int:
+def work_of_product(eqn: core.JaxprEqn) -> int:
     """Return the number of multiplications of a matrix product."""
     (contracted, _), _ = eqn.params["dimension_numbers"]
     shape = eqn.invars[0].aval.shape

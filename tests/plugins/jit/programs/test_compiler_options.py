@@ -46,6 +46,29 @@ def test_convolutions_are_not(knows_all):
     assert "DOT" not in value
 
 
+@pytest.mark.parametrize(("rows", "library"), [(64, "Eigen"), (1 << 10, "YNNPACK")])
+def test_large_products_beside_convolutions_are_for_ynnpack(knows_all, monkeypatch, rows, library):
+    """1024 rows are 2^23 and 2^24 multiplications, 64 rows a sixteenth of that."""
+    monkeypatch.setattr(compiler_options, "_FIRST_VERSION", (0, 0))
+    names = ("NHWC", "HWIO", "NHWC")
+
+    def network(x, kernel, narrow, wide):
+        x = jax.lax.conv_general_dilated(x, kernel, (1, 1), "SAME", dimension_numbers=names)
+        return (x @ narrow) @ wide
+
+    shapes = [(1, rows // 16, 16, 128), (3, 3, 128, 128), (128, 64), (64, 256)]
+    closed = jax.make_jaxpr(network)(*[jax.ShapeDtypeStruct(one, np.float32) for one in shapes])
+    value = compiler_options_for(closed, is_kept=True)[compiler_options._YNN]
+    assert ("DOT" in value) == (library == "YNNPACK")
+
+
+def test_products_beside_convolutions_are_for_eigen_before_jax_0_12(knows_all, monkeypatch):
+    monkeypatch.setattr(jax.version, "__version_info__", (0, 11, 0))
+    monkeypatch.setattr(compiler_options, "_MIN_MEAN_WORK", 0)
+    (value,) = compiler_options_for(convolution()).values()
+    assert "DOT" not in value
+
+
 def test_barriers_stay_until_loops_are_fused():
     """Optimization barriers remain until loops are fused, so that values are computed once."""
 
