@@ -167,11 +167,21 @@ def operations(jaxpr: core.Jaxpr, platform: str = "") -> Iterator[core.JaxprEqn]
             yield from operations(inner, platform)
 
 
+def platform_branch(eqn: core.JaxprEqn, platform: str) -> core.Jaxpr | None:
+    """Return what `lax.platform_dependent` computes on a platform; None for other operations."""
+    platforms = eqn.params.get("branches_platforms")
+    if platforms is None:
+        return None
+    # None is for those that have no branch of their own.
+    chosen = next(n for n, names in enumerate(platforms) if names is None or platform in names)
+    branch: core.Jaxpr = eqn.params["branches"][chosen].jaxpr
+    return branch
+
+
 def _inner_programs(eqn: core.JaxprEqn, platform: str) -> Iterator[core.Jaxpr]:
-    platforms = eqn.params.get("branches_platforms") if platform else None
-    if platforms is not None:  # None is for those that have no branch of their own
-        chosen = next(n for n, names in enumerate(platforms) if names is None or platform in names)
-        yield eqn.params["branches"][chosen].jaxpr
+    branch = platform_branch(eqn, platform) if platform else None
+    if branch is not None:
+        yield branch
         return
     for value in eqn.params.values():
         for inner in value if isinstance(value, (tuple, list)) else (value,):

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from jax import lax
 from jax.extend import core
 
+from graphmill_plugins.jit.programs.compiler_options import platform_branch
 from graphmill_plugins.jit.programs.hoist import bytes_of, closed_part
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def limit_recomputation(closed: core.ClosedJaxpr, platform: str) -> core.ClosedJ
     jaxpr = closed.jaxpr
     if platform != "cpu":
         return closed
-    stored = _to_store(jaxpr)
+    stored = _to_store(jaxpr, platform)
     if not stored:
         return closed
     eqns: list[Any] = []
@@ -63,15 +64,17 @@ def limit_recomputation(closed: core.ClosedJaxpr, platform: str) -> core.ClosedJ
     return closed_part(jaxpr, eqns, jaxpr.invars, jaxpr.outvars, closed.consts)
 
 
-def _to_store(jaxpr: core.Jaxpr) -> set[core.Var]:
+def _to_store(jaxpr: core.Jaxpr, platform: str) -> set[core.Var]:
     """Return the variables that an optimization barrier should store."""
     readers = Counter(
         variable for eqn in jaxpr.eqns for variable in {*filter(_is_variable, eqn.invars)}
     )
     stored: set[core.Var] = set()
+    moves = _Moves()
     reads: dict[core.Var, _Reads] = {}
     for eqn in jaxpr.eqns:
-        for variable, found in zip(eqn.outvars, _reads_of(eqn, reads), strict=True):
+        found_of = zip(eqn.outvars, _reads_of(eqn, reads, platform, moves), strict=True)
+        for variable, found in found_of:
             is_large = len(found) > _MAX_READS and bytes_of(variable) >= _MIN_BYTES
             if is_large and readers[variable] > 1:
                 stored.add(variable)
@@ -80,7 +83,23 @@ def _to_store(jaxpr: core.Jaxpr) -> set[core.Var]:
     return stored
 
 
-def _reads_of(eqn: core.JaxprEqn, reads: dict[core.Var, _Reads]) -> Sequence[_Reads]:
+class _Moves:
+    """Numbers operations of `_MOVED` by what they do; calls of a function share operations."""
+
+    def __init__(self) -> None:
+        self._found: dict[int, int] = {}
+
+    def number(self, eqn: core.JaxprEqn) -> int:
+        """Return the number of an operation."""
+        found = self._found.get(id(eqn))
+        if found is None:
+            found = self._found[id(eqn)] = hash((eqn.primitive.name, str(eqn.params)))
+        return found
+
+
+def _reads_of(
+    eqn: core.JaxprEqn, reads: dict[core.Var, _Reads], platform: str, moves: _Moves
+) -> Sequence[_Reads]:
     """Return the arrays that are read for one element of each result of an operation."""
     name = eqn.primitive.name
     operands = [
@@ -91,21 +110,25 @@ def _reads_of(eqn: core.JaxprEqn, reads: dict[core.Var, _Reads]) -> Sequence[_Re
     if name in _REORDERED:
         return operands[:1] or [frozenset()]
     if name in _MOVED:
-        moved = hash((name, str(eqn.params)))
+        moved = moves.number(eqn)
         return [frozenset(hash((one, moved)) for one in frozenset().union(*operands[:1]))]
-    if name in _CALLS:
-        return _reads_of_call(eqn, reads)
-    return [_itself(variable) for variable in eqn.outvars]
-
-
-def _reads_of_call(eqn: core.JaxprEqn, reads: dict[core.Var, _Reads]) -> Sequence[_Reads]:
-    inner = next(one.jaxpr for one in eqn.params.values() if isinstance(one, core.ClosedJaxpr))
+    inner, operands_of_call = _called(eqn, platform)
+    if inner is None:
+        return [_itself(variable) for variable in eqn.outvars]
     within: dict[core.Var, _Reads] = {}
-    for variable, one in zip(inner.invars, eqn.invars, strict=True):
+    for variable, one in zip(inner.invars, operands_of_call, strict=True):
         within[variable] = reads.get(one) or _itself(one) if _is_variable(one) else frozenset()
     for one in inner.eqns:
-        within.update(zip(one.outvars, _reads_of(one, within), strict=True))
+        within.update(zip(one.outvars, _reads_of(one, within, platform, moves), strict=True))
     return [within.get(one) or frozenset() for one in inner.outvars]
+
+
+def _called(eqn: core.JaxprEqn, platform: str) -> tuple[core.Jaxpr | None, Sequence[Any]]:
+    """Return the program that an operation only calls, with its operands; None if it does more."""
+    if eqn.primitive.name in _CALLS:
+        closed = next(one for one in eqn.params.values() if isinstance(one, core.ClosedJaxpr))
+        return closed.jaxpr, eqn.invars
+    return platform_branch(eqn, platform), eqn.invars[1:]
 
 
 def _itself(variable: core.Var) -> _Reads:

@@ -81,3 +81,19 @@ def test_equal_reads_count_once():
         return x
 
     assert not barriers(limited(function, LARGE))
+
+
+def test_what_a_platform_computes_is_followed():
+    """A kernel may compute a sum of shifted images on the CPU, and call a library elsewhere."""
+
+    def shifted(x):
+        return sum((x[:, tap : tap + 100] for tap in range(9)), 0.0)
+
+    def activated(x):
+        x = jax.lax.platform_dependent(x, cpu=shifted, default=lambda x: x[:, :100])
+        return x * jax.numpy.tanh(x)
+
+    assert barriers(limited(activated, LARGE)) == 1
+    assert not barriers(limited(lambda x: activated(x[:4]), LARGE))
+    computed = jax.jit(jax.extend.core.jaxpr_as_fun(limited(activated, LARGE)))(LARGE)
+    np.testing.assert_allclose(computed[0], 9 * np.tanh(np.full((64, 100), 9.0)), rtol=1e-6)
