@@ -13,7 +13,8 @@ from graphmill_plugins.kernels._support import check_size, checked_shape, shape_
 if TYPE_CHECKING:
     from graphmill.spi import Value
 
-_MIN_NUMPY_PAIRS: Final = 1024  # pairs of elements from which on NumPy is faster than a Python loop
+_ELEMENTS_A_ROUND: Final = 16  # elements that Python compares while NumPy does one round
+_MAX_PATTERN: Final = 4096  # elements of a sequence whose positions Python's integers hold fast
 
 
 @kernel("EditDistance", host=True)
@@ -130,31 +131,47 @@ class _Sequences(NamedTuple):
 
 def _distances(first: _Sequences, second: _Sequences) -> Any:
     """Return the distance of each pair of sequences."""
-    if first.lengths @ second.lengths < _MIN_NUMPY_PAIRS:
-        pairs = zip(first.tolist(), second.tolist(), strict=True)
-        return np.array([_levenshtein(a, b) for a, b in pairs], np.int64)
     if first.elements.shape[1] > second.elements.shape[1]:
         first, second = second, first  # a distance has no direction
+    # NumPy compares an element of each first sequence in a round, Python one after the other.
+    shorter, longer = first.elements.shape[1], second.elements.shape[1]
+    if longer <= _MAX_PATTERN and first.lengths.sum() <= _ELEMENTS_A_ROUND * (shorter + 2):
+        pairs = zip(first.tolist(), second.tolist(), strict=True)
+        return np.array([_levenshtein(a, b) for a, b in pairs], np.int64)
     return _levenshtein_of_all(first, second)
 
 
-def _levenshtein(a: list[Any], b: list[Any]) -> int:
-    """Return the minimum number of insertions, deletions and substitutions from `a` to `b`."""
-    row = list(range(len(b) + 1))
-    for count, left in enumerate(a, 1):
-        last, new = count, [count]
-        for diagonal, above, right in zip(row, row[1:], b, strict=False):
-            if left == right:
-                last = diagonal  # neighbours differ by one at most: no other way is shorter
-            else:  # `min` would take twice as long
-                if above < last:
-                    last = above
-                if diagonal < last:
-                    last = diagonal
-                last += 1
-            new.append(last)
-        row = new
-    return row[-1]
+def _levenshtein(text: list[Any], pattern: list[Any]) -> int:
+    """Return the minimum number of insertions, deletions and substitutions between two lists.
+
+    The algorithm is Myers's ("A fast bit-vector algorithm for approximate string matching based on
+    dynamic programming", 1999) in Hyyrö's form for distances: for each element of the text, a
+    column of the table is computed as the bits of integers, which say where the distance rises or
+    falls from one element of the pattern to the next.
+    """
+    distance = len(pattern)
+    if not pattern:
+        return len(text)
+    positions: dict[Any, int] = {}
+    for index, element in enumerate(pattern):
+        positions[element] = positions.get(element, 0) | 1 << index
+    last = 1 << (distance - 1)
+    every = (last << 1) - 1
+    rises, falls = every, 0
+    for element in text:
+        equal = positions.get(element, 0)
+        vertical = equal | falls
+        horizontal = (((equal & rises) + rises) ^ rises) | equal
+        to_right = falls | (every & ~(horizontal | rises))
+        to_left = rises & horizontal
+        if to_right & last:
+            distance += 1
+        elif to_left & last:
+            distance -= 1
+        to_right = to_right << 1 | 1
+        rises = (to_left << 1 | ~(vertical | to_right)) & every
+        falls = to_right & vertical & every
+    return distance
 
 
 def _levenshtein_of_all(first: _Sequences, second: _Sequences) -> Any:
