@@ -5,18 +5,24 @@ Semantics: tensorflow/core/kernels/dynamic_partition_op.cc, dynamic_stitch_op.cc
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
-from graphmill_plugins.kernels._support import check_size, shape_text
+from graphmill_plugins.kernels._support import INT32_MAX, check_size, shape_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from graphmill.spi import ArrayNamespace, Value
+
+
+_FEW: Final = 64
+"""The number of rows, and of partitions, up to which one gather is faster than one for each."""
+_FEW_INDICES: Final = 256
+"""The number of indices up to which it is faster to stitch all inputs at once."""
 
 
 @kernel("DynamicPartition", dynamic_shape=True, host=True)
@@ -31,14 +37,30 @@ def dynamic_partition(
             f"{shape_text(data.shape)}, partitions.shape = {shape_text(partitions.shape)}"
         )
     targets = np.asarray(partitions).reshape(-1)
+    flat = xp.asarray(data).reshape(targets.size, *data.shape[rank:])
+    if xp is np and 0 < targets.size <= _FEW and num_partitions <= _FEW:
+        numbers = targets.tolist()
+        if min(numbers) >= 0 and max(numbers) < num_partitions:
+            return _partitions_of_few(flat, numbers, num_partitions)
     bad = np.flatnonzero((targets < 0) | (targets >= num_partitions))
     if bad.size:
         position = ",".join(map(str, np.unravel_index(bad[0], partitions.shape)))
         raise InvalidArgumentError(
             f"partitions[{position}] = {targets[bad[0]]} is not in [0, {num_partitions})"
         )
-    flat = xp.asarray(data).reshape(targets.size, *data.shape[rank:])
     return [flat[np.flatnonzero(targets == number)] for number in range(num_partitions)]
+
+
+def _partitions_of_few(rows: Value, targets: list[int], count: int) -> list[Value]:
+    """Return the rows of each partition, all gathered at once."""
+    order = sorted(range(len(targets)), key=targets.__getitem__)  # keeps the order of equal ones
+    ordered = rows[order]
+    parts, start = [], 0
+    for number in range(count):
+        stop = start + targets.count(number)
+        parts.append(ordered[start:stop])
+        start = stop
+    return parts
 
 
 @kernel("DynamicStitch", "ParallelDynamicStitch", dynamic_shape=True, host=True)
@@ -48,6 +70,8 @@ def dynamic_stitch(xp: ArrayNamespace, indices: list[Value], data: list[Value]) 
     Its first size is the largest index plus one; rows without an index are zeros.
     """
     row_shape = _row_shape(indices, data)
+    if xp is np and len(indices) > 1 and sum(part.size for part in indices) <= _FEW_INDICES:
+        indices, data = _as_one_input(indices, data, row_shape)
     row_indices = _checked_indices(indices)
     length = max((int(part.max()) + 1 for part in row_indices if part.size), default=0)
     check_size((length, *row_shape))
@@ -57,6 +81,20 @@ def dynamic_stitch(xp: ArrayNamespace, indices: list[Value], data: list[Value]) 
     for part, values in zip(row_indices, data, strict=True):
         merged[part] = np.asarray(values).reshape(part.size, *row_shape)
     return merged if xp is np else xp.asarray(merged)
+
+
+def _as_one_input(
+    indices: list[Value], data: list[Value], row_shape: tuple[int, ...]
+) -> tuple[list[Value], list[Value]]:
+    """Return few inputs joined to one; unchanged if an index is out of range."""
+    joined: Value = np.concatenate([part.reshape(-1) for part in indices])
+    if not joined.size or joined.min() < 0 or joined.max() >= INT32_MAX:
+        return indices, data
+    rows = [
+        np.asarray(values).reshape(part.size, *row_shape)
+        for part, values in zip(indices, data, strict=True)
+    ]
+    return [joined], [np.concatenate(rows)]
 
 
 @kernel("DynamicStitch", "ParallelDynamicStitch", backend="jax", static=("indices",))

@@ -7,7 +7,8 @@ ragged_tensor_to_sparse_kernel.cc, ragged_fill_empty_rows_op.cc.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from itertools import accumulate, chain
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
 
 _RANGE_TYPES = {"T": (dtypes.float32, dtypes.float64, dtypes.int32, dtypes.int64)}
 _MAX_RANGE_SIZE = 2**40
+_FEW: Final = 32
+"""The number of rows up to which Python's integers are faster than NumPy."""
+_FEW_ELEMENTS: Final = 512
+"""The same for elements of a result."""
 
 
 _SAFE = 2**61  # differences of smaller integers do not overflow
@@ -74,6 +79,11 @@ def ragged_range(
             f"starts, limits, and deltas must have the same shape, got lengths {sorted(sizes)}"
         )
     count = sizes.pop() if sizes else 1
+    if count <= _FEW and starts.dtype.kind == "i":
+        few = _few_ranges(*parts.values(), count)
+        if few is not None:
+            rows_of_few, elements = few
+            return np.array(rows_of_few, Tsplits), np.array(elements, starts.dtype)
     first, last, step = (np.broadcast_to(value, (count,)) for value in parts.values())
     lengths = _lengths(first, last, step)
     fits = lengths.sum(dtype=np.float64) < _MAX_RANGE_SIZE  # a sum of integers may wrap around
@@ -86,6 +96,23 @@ def ragged_range(
         raise ResourceExhaustedError(f"the ranges have {total} elements")
     check_size((total,), "the ranges", itemsize=first.dtype.itemsize)
     return splits_of(lengths, Tsplits), _filled(first, step, lengths)
+
+
+def _few_ranges(
+    starts: Value, limits: Value, deltas: Value, count: int
+) -> tuple[list[int], list[int]] | None:
+    """Return the splits and elements of integer ranges; None if they have many, or a delta is 0."""
+    bounds = (
+        part.tolist() if part.ndim else [part.item()] * count for part in (starts, limits, deltas)
+    )
+    try:
+        ranges = list(map(range, *bounds))
+        splits = list(accumulate(map(len, ranges), initial=0))
+    except (ValueError, OverflowError):  # a delta is 0, or a range longer than an index can be
+        return None
+    if splits[-1] > _FEW_ELEMENTS:
+        return None
+    return splits, list(chain.from_iterable(ranges))
 
 
 def _filled(first: Any, step: Any, lengths: Any) -> Any:
@@ -153,12 +180,12 @@ def ragged_tensor_to_sparse(
         columns = [column[row] if level else column for column in columns]
         columns.append(np.arange(len(row)) - splits[row])
     inner = rt_dense_values.shape[1:]
-    outer = np.stack(columns, axis=1).astype(np.int64).reshape(count, len(columns))
-    within = (
-        np.stack(np.unravel_index(np.arange(math.prod(inner)), inner), axis=1)
-        if inner
-        else (np.zeros((1, 0), np.int64))
-    )
+    outer = np.empty((count, len(columns)), np.int64)
+    for axis, column in enumerate(columns):
+        outer[:, axis] = column
+    if not inner:
+        return outer, rt_dense_values, np.array(sizes, np.int64)
+    within = np.stack(np.unravel_index(np.arange(math.prod(inner)), inner), axis=1)
     indices = np.concatenate(
         [np.repeat(outer, len(within), axis=0), np.tile(within, (count, 1))], axis=1
     ).astype(np.int64)

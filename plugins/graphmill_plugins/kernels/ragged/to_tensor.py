@@ -5,7 +5,8 @@ Semantics: tensorflow/core/kernels/ragged_tensor_to_tensor_op.cc.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -23,6 +24,10 @@ from graphmill_plugins.kernels.segment_reduce import run_lengths, run_starts
 
 if TYPE_CHECKING:
     from graphmill.spi import Value
+
+
+_FEW: Final = 32
+"""The number of rows up to which copying them one by one is faster."""
 
 
 def _row_ids(kind: str, tensor: Value) -> Any:
@@ -121,6 +126,10 @@ def ragged_tensor_to_tensor(
     """Return the ragged values as a dense tensor, with rows padded by the default or truncated."""
     if not values.ndim:
         raise InvalidArgumentError("values may not be a scalar")
+    if row_partition_types == ("ROW_SPLITS",):
+        bounds = _bounds_of_few(row_partition_tensors, len(values))
+        if bounds is not None:
+            return _padded_rows(np.asarray(shape), values, default_value, bounds)
     rows, levels = _levels(row_partition_types, row_partition_tensors)
     if not levels:
         raise InvalidArgumentError("at least one row partition is needed besides FIRST_DIM_SIZE")
@@ -149,6 +158,31 @@ def ragged_tensor_to_tensor(
     for index, size in zip(indices[1:], sizes[1:], strict=False):
         flat = flat * size + index
     out.reshape(-1, *inner)[flat] = values
+    return out
+
+
+def _bounds_of_few(partitions: list[Value], count: int) -> list[tuple[int, int]] | None:
+    """Return where each row begins and ends; None for many rows, or if the splits are wrong."""
+    if len(partitions) != 1 or partitions[0].ndim != 1 or not 1 < partitions[0].size <= _FEW:
+        return None
+    splits = partitions[0].tolist()
+    bounds = list(pairwise(splits))
+    if splits[0] or splits[-1] != count or any(start > stop for start, stop in bounds):
+        return None
+    return bounds
+
+
+def _padded_rows(
+    shape: Value, values: Value, default: Value, bounds: list[tuple[int, int]]
+) -> Value:
+    """Return rows as a dense tensor, copied one by one."""
+    inner = values.shape[1:]
+    width = max(stop - start for start, stop in bounds)
+    sizes = _output_shape(shape, len(bounds), [width], inner)
+    out: Value = _blank(sizes, default, values.dtype, inner)
+    limit = sizes[1]
+    for row, (start, stop) in zip(out, bounds, strict=False):
+        row[: stop - start] = values[start : min(stop, start + limit)]
     return out
 
 

@@ -6,8 +6,10 @@ combined by `FingerprintCat64` of tensorflow/core/platform/fingerprint.h.
 
 from __future__ import annotations
 
+import math
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from itertools import chain, product
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 _MASK = (1 << 64) - 1
 _MULTIPLIER, _SHIFT = np.uint64(0xC6A4A7935BD1E995), np.uint64(47)
 _MAX_INT64 = (1 << 63) - 1
+_FEW: Final = 32
+"""The number of rows of a column up to which Python is faster than NumPy, and of combinations."""
 
 
 class Column(NamedTuple):
@@ -162,6 +166,10 @@ def crossed(columns: Sequence[Column]) -> Crossed:
     heights = [column.height for column in columns]
     if len(set(heights)) > 1:
         raise InvalidArgumentError(f"Expected batch size {heights[0]} in all inputs, got {heights}")
+    if max(len(column.rows) for column in columns) <= _FEW:
+        few = _crossed_few(columns)
+        if few is not None:
+            return few
     rows = columns[0].rows
     for column in columns[1:]:
         rows = rows[are_among(rows, column.rows)]
@@ -179,6 +187,31 @@ def crossed(columns: Sequence[Column]) -> Crossed:
         combination, within = np.divmod(combination, count[owner])  # the last column varies fastest
         picks.insert(0, column.starts[index][owner] + within)
     return Crossed(heights[0], rows, totals, picks)
+
+
+def _crossed_few(columns: Sequence[Column]) -> Crossed | None:
+    """Return the results for columns of few rows; None if there are many combinations."""
+    spans = [
+        dict(
+            zip(
+                column.rows.tolist(),
+                zip(column.starts.tolist(), column.counts.tolist(), strict=True),
+                strict=True,
+            )
+        )
+        for column in columns
+    ]
+    rows = [row for row in spans[0] if all(row in others for others in spans[1:])]
+    counts = [math.prod(of[row][1] for of in spans) for row in rows]
+    if sum(counts) > _FEW:
+        return None
+    chosen = chain.from_iterable(
+        product(*(range(start, start + count) for start, count in (of[row] for of in spans)))
+        for row in rows
+    )
+    picks = np.fromiter(chain.from_iterable(chosen), np.int64).reshape(-1, len(columns))
+    as_integers = partial(np.array, dtype=np.int64)
+    return Crossed(columns[0].height, as_integers(rows), as_integers(counts), list(picks.T))
 
 
 def combine_columns(

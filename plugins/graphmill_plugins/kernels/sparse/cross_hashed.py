@@ -15,7 +15,7 @@ from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
 from graphmill_plugins.kernels._support import scalar_int, shape_text
 from graphmill_plugins.kernels.sparse.cross import combine_columns, cross_rows, joined_hashes
-from graphmill_plugins.kernels.string._fingerprint import fingerprints
+from graphmill_plugins.kernels.string._fingerprint import MAX_SCALAR_HASHES, fingerprints
 from graphmill_plugins.kernels.string._sip_hash import sip_hashes
 from graphmill_plugins.kernels.string.hash import fingerprint64
 
@@ -52,7 +52,7 @@ def sparse_cross_hashed(
     is_strong = bool(scalar_int("strong_hash", strong_hash))
     columns = combine_columns(indices, values, shapes, dense_inputs)
     key0, key1 = (number & _MASK for number in salt.tolist())
-    hash_items: Callable[[Sequence[bytes]], Any] = partial(fingerprints, one=fingerprint64)
+    hash_items: Callable[[Sequence[bytes]], Any] = _fingerprints
     if is_strong:
         hash_items = partial(sip_hashes, key0=key0, key1=key1)
     hashes = [
@@ -67,6 +67,12 @@ def sparse_cross_hashed(
         return (combined % np.uint64(buckets if buckets > 0 else _MAX_INT64)).astype(np.int64)
 
     return cross_rows(columns, combine)
+
+
+def _fingerprints(items: Sequence[bytes]) -> Any:
+    if len(items) > MAX_SCALAR_HASHES:
+        return fingerprints(items, fingerprint64)
+    return list(map(fingerprint64, items))
 
 
 def _hashes(

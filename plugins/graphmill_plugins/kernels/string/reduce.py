@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from itertools import dropwhile, pairwise
 from operator import not_
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -18,6 +18,10 @@ from graphmill_plugins.kernels._support import check_size, scalar_int
 
 if TYPE_CHECKING:
     from graphmill.spi import Value
+
+
+_FEW: Final = 64
+"""The number of strings, and of segments, up to which a loop is faster than sorting."""
 
 
 def _reduction_axes(indices: Any, rank: int) -> list[int]:
@@ -95,6 +99,11 @@ def unsorted_segment_join(
 
 def _joined_segments(items: Value, ids: Any, segments: int, separator_bytes: bytes) -> Any:
     """Sort strings by segment, and join those of each segment."""
+    if len(ids) <= _FEW and segments <= _FEW:
+        parts: list[list[bytes]] = [[] for _ in range(segments)]
+        for segment, text in zip(ids.tolist(), items.tolist(), strict=True):
+            parts[segment].append(text)
+        return string_array([_joined(separator_bytes, of_segment) for of_segment in parts])
     # NumPy sorts 16-bit integers with a radix sort, which is faster.
     order = np.argsort(ids.astype(np.int16) if segments < 1 << 15 else ids, kind="stable")
     texts = items[order].tolist()
