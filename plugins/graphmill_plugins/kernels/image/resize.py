@@ -6,7 +6,8 @@ crop_and_resize_op.cc. Sizes are static, so NumPy computes all positions.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from graphmill.spi import ArrayNamespace, Value
 
 _PIXEL_TYPES = (*dtypes.REAL,)
+_KEPT_SIZES: Final = 64  # pairs of sizes whose positions are kept; pipelines repeat theirs
+_MAX_KEPT_SIZE: Final = 4096
+"""Size of an output up to which the positions of its pixels are kept; larger ones take memory."""
 
 
 def output_size(size: Value, images: Value | None = None) -> tuple[int, int]:
@@ -91,7 +95,17 @@ def check_pixels(grads: Value, original: Value) -> None:
 def linear_neighbors(
     size: int, new_size: int, align_corners: bool, half: bool
 ) -> tuple[Any, Any, Any]:
-    """Return for each output pixel its two input neighbours and the weight of the second."""
+    """Return for each output pixel its two input neighbours and the weight of the second.
+
+    Callers must not change the arrays, which may be those of an earlier call.
+    """
+    compute = _linear_neighbors if new_size > _MAX_KEPT_SIZE else _kept_linear_neighbors
+    return compute(size, new_size, align_corners, half)
+
+
+def _linear_neighbors(
+    size: int, new_size: int, align_corners: bool, half: bool
+) -> tuple[Any, Any, Any]:
     position = positions(size, new_size, align_corners, 0.5 if half else 0.0)
     if half:
         position = position - np.float32(0.5)
@@ -99,6 +113,9 @@ def linear_neighbors(
     upper = np.minimum(np.ceil(position), size - 1).astype(np.intp)
     lower = np.minimum(np.maximum(floor, 0).astype(np.intp), upper)
     return lower, upper, position - floor
+
+
+_kept_linear_neighbors = lru_cache(_KEPT_SIZES)(_linear_neighbors)
 
 
 @kernel("ResizeBilinear", types={"T": _PIXEL_TYPES}, static=("size",), expensive=True)
@@ -139,11 +156,19 @@ def _blended(xp: ArrayNamespace, images: Value, left: Any, right: Any, share: An
 
 
 def nearest_pixels(size: int, new_size: int, align_corners: bool, half: bool) -> Any:
-    """Return for each output pixel the input pixel nearest to it."""
+    """Return for each output pixel the input pixel nearest to it; see `linear_neighbors`."""
+    compute = _nearest_pixels if new_size > _MAX_KEPT_SIZE else _kept_nearest_pixels
+    return compute(size, new_size, align_corners, half)
+
+
+def _nearest_pixels(size: int, new_size: int, align_corners: bool, half: bool) -> Any:
     position = positions(size, new_size, align_corners, 0.5 if half else 0.0)
     # C++'s roundf rounds halves away from zero, NumPy's `round` to even numbers.
     nearest = np.floor(position + np.float32(0.5)) if align_corners else np.floor(position)
     return np.clip(nearest.astype(np.intp), 0, size - 1)
+
+
+_kept_nearest_pixels = lru_cache(_KEPT_SIZES)(_nearest_pixels)
 
 
 @kernel("ResizeNearestNeighbor", types={"T": _PIXEL_TYPES}, static=("size",), expensive=True)
