@@ -106,6 +106,18 @@ def test_partitions(same_for_many, dtype, targets) -> None:
     )
 
 
+@pytest.mark.parametrize("count", [0, 1, 300])
+def test_sorted_partitions(same_for_many, monkeypatch, count) -> None:
+    monkeypatch.setattr(partition_stitch, "_FEW", -1)
+    partitions = np.random.default_rng(count).integers(0, 9, count, np.int32)
+    data = np.arange(2.0 * count).reshape(count, 2)
+    same_for_many(
+        partition_stitch,
+        "_SORTED",
+        lambda: partition_stitch.dynamic_partition(np, data, partitions, 12),
+    )
+
+
 @pytest.mark.parametrize(
     "indices", [[[0, 2], [2, 1]], [[[3, 0]], 1], [[0], [-1]], [[], []], [[1], [2**31 - 1]]]
 )
