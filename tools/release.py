@@ -67,7 +67,7 @@ def commands(distribution: Path, scratch: Path) -> Iterator[str]:
 
 
 def try_distribution(distribution: Path, python: Python) -> int:
-    """Install a distribution in a fresh environment and use it; return the first code not 0."""
+    """Install a distribution in a fresh environment and use it; return the first nonzero code."""
     with tempfile.TemporaryDirectory(prefix="graphmill-release-") as folder:
         scratch = Path(folder)
         environment = with_python(clean_environment(scratch), scratch, python)

@@ -129,7 +129,7 @@ def divide(runs: Iterable[Run]) -> list[Run]:
 
 
 def tests_of(output: str, code: int) -> tuple[int, int]:
-    """Return how many tests passed and failed, from pytest's last summary line in an output.
+    """Return the numbers of passed and failed tests, from pytest's last summary line in an output.
 
     A run without such a line counts as one test. A run that failed has at least one failed test.
     """

@@ -273,8 +273,8 @@ class _AliasLoader(Loader):
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         """Import and return the new module, so that both names refer to the same module."""
         warnings.warn(
-            f"the module {spec.name!r} is now {self._new!r}; import it by the new name, the "
-            "next version removes the old one",
+            f"the module {spec.name!r} is now {self._new!r}; import it by the new name, "
+            "because the next version removes the old one",
             DeprecationWarning,
             stacklevel=2,
         )

@@ -303,7 +303,7 @@ def sigmoid_cross_entropy(
     loss_collection: str | None = LOSSES,
     reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS,
 ) -> Tensor:
-    """Return the cross entropy of labels in {0, 1} and logits, for each class on its own.
+    """Return the cross entropy of labels in {0, 1} and logits, for each class independently.
 
     Args:
         multi_class_labels, logits: tensors of one shape.

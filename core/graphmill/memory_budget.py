@@ -53,7 +53,7 @@ def request_memory(nbytes: int, what: str) -> None:
 
 
 def memory_limit() -> int:
-    """Return how many bytes one allocation may have in the calling thread."""
+    """Return the maximum number of bytes of one allocation in the calling thread."""
     return _LIMITS.get(get_ident()) or default_limit()
 
 

@@ -1,4 +1,4 @@
-"""Measure how long a report on a large graph takes to write, and its page to open.
+"""Measure the time to write a report on a large graph, and to open its page.
 
     python tests/bench/report_cost.py --nodes 30000
 

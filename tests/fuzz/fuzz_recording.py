@@ -66,7 +66,7 @@ def fuzz(data: bytes) -> None:
 
 
 def _accept(*_: object) -> object:
-    """Return a digest that is right; a `Mock` would take longer."""
+    """Return a matching digest; a `Mock` would take longer."""
     return mock.ANY
 
 

@@ -137,7 +137,7 @@ class MessageMutator:
         return _rounded(rng.choice((*_FLOATS, (value or 1.0) * 2)), field)
 
     def _text(self, field: FieldDescriptor, value: Any) -> Any:
-        """Return another string or bytes: one of the seeds, or the present one with damage."""
+        """Return another string or bytes: one of the seeds, or the current one, damaged."""
         is_bytes = field.type == FieldDescriptor.TYPE_BYTES
         content = bytearray((value if is_bytes else value.encode()) if value else b"")
         kind = self._rng.randrange(4)

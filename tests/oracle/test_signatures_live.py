@@ -101,7 +101,7 @@ def positional(function):
 
 
 def same_order(ours, theirs):
-    """Return whether our arguments are the first ones of TensorFlow, and then only own ones."""
+    """Return whether our arguments are TensorFlow's first ones, followed only by new ones."""
     shared = [name for name in ours if name in theirs]
     return ours[: len(shared)] == shared == theirs[: len(shared)]
 

@@ -72,7 +72,7 @@ class Caller:
 
 @pytest.fixture
 def caller(tmp_path: Path) -> Iterator[Caller]:
-    """Serve a model of strings beside a folder; yield who calls it."""
+    """Serve a model of strings beside a folder; yield its client."""
     pytest.importorskip("uvicorn")
     from graphmill_plugins.serving.model_server import ModelServer
 

@@ -58,7 +58,7 @@ def _saved_position(path: Path) -> Any:
 
 
 def test_restored_iterator_reads_only_what_is_allowed(folder: Path) -> None:
-    """To restore a position takes the elements before it, which reads the file."""
+    """Restoring a position takes the elements before it, which reads the file."""
     path = folder / "lines.txt"
     saved = _saved_position(path)
     fed = {"f:0": str(path), "s:0": saved}
@@ -212,7 +212,7 @@ def test_damaged_fingerprint_changes_nothing(
 def test_asset_swapped_for_a_link_during_loads_is_not_followed(
     folder: Path, tmp_path: Path
 ) -> None:
-    """The table would be filled with the two further words of the other file."""
+    """If the link were followed, the table would have the two additional words of its target."""
     made = asset_model(tmp_path, "words.txt")
     size = made.meta.graph_def.node.add(name="n", op="LookupTableSizeV2", input=["h"])
     made.meta.signature_def["serving_default"].outputs["y"].name = f"{size.name}:0"

@@ -75,7 +75,7 @@ LAYER_OF = {part: layer for layer, parts in enumerate(LAYERS) for part in parts}
 
 FORBIDDEN_IN_CORE = ("graphmill_plugins", "jax", "jaxlib", "grpc")
 SHARED_BY_PLUGINS = ("_constants", "_jax", "_lazy_jax", "_optional", "_server")
-SESSION_DOORS = (
+SESSION_MODULES = (
     "graphmill.session.session",
     "graphmill.session.options",
     # A worker runs the graphs of sessions that are elsewhere: their executors, tiers and pools.
@@ -199,13 +199,13 @@ def test_core_never_imports_plugins_or_their_libraries(file: Path) -> None:
 
 
 @pytest.mark.parametrize("file", CORE_FILES, ids=module_name)
-def test_session_and_distributed_meet_at_two_doors(file: Path) -> None:
+def test_distributed_imports_only_listed_modules_of_session(file: Path) -> None:
     part = part_of(module_name(file))
     for imported in imports_of(file):
         if part == "session":
             assert not is_within(imported, "graphmill.distributed"), imported
         if part == "distributed" and is_within(imported, "graphmill.session"):
-            assert is_within(imported, *SESSION_DOORS), imported
+            assert is_within(imported, *SESSION_MODULES), imported
 
 
 @pytest.mark.parametrize("file", PLUGIN_FILES, ids=module_name)

@@ -163,7 +163,7 @@ class BatchRunner:
 
 
 def converter_count(rows: Sequence[Row]) -> int:
-    """Return how many threads convert rows like these.
+    """Return the number of threads that convert rows like these.
 
     Small rows are converted by one: that is mostly work under the GIL, for which several threads
     wait longer than they work.

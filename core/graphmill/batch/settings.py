@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 
 _SECONDS_BEFORE_COMPILING: Final = 1.0
-"""For how long a run interprets its model at most before it is compiled.
+"""The maximum number of seconds that a run interprets its model before it is compiled.
 
-About so long JAX takes to be imported and to compile a small model, in the way of the threads that
-read, decode and run. A run that is shorter never pays for that; a longer one pays at most twice.
+JAX takes about as long to be imported and to compile a small model, which slows the threads that
+read, decode and run. A shorter run never pays for that; a longer one pays at most twice.
 """
 
 
@@ -172,5 +172,5 @@ def _keeps_default(port: Port) -> bool:
 
 
 def threads_of_a_job(jobs: int) -> int:
-    """Return how many threads a kernel may use if several processes share the processor."""
+    """Return the number of threads that a kernel may use if several processes share the CPU."""
     return 0 if jobs == 1 else max(1, (os.cpu_count() or 1) // jobs)

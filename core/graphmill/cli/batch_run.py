@@ -164,7 +164,7 @@ class _Display:
             say(f"graphmill: {line}", err=True)
 
     def finish(self) -> None:
-        """Show how many lines were left out."""
+        """Show the number of lines that were left out."""
         if self._lines > _MAX_LINES:
             say(f"graphmill: and {self._lines - _MAX_LINES} more", err=True)
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class StepMethods:
-    """Further steps of a `Dataset`, and the results of one."""
+    """Further transformations of a `Dataset`, and functions that compute results from it."""
 
     # Results.
 

@@ -122,7 +122,7 @@ def _dtype_name(enum: int) -> str:
 
 
 def lifetimes(slices: Sequence[NodeRun]) -> list[Lifetime]:
-    """Return how long the outputs of the nodes of a step lived.
+    """Return the lifetimes of the outputs of the nodes of a step.
 
     The last consumer of an output releases it; outputs without a consumer live until the end.
     Buffers inside of kernels are not counted.

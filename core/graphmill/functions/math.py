@@ -301,7 +301,7 @@ def count_nonzero(
     dtype: DTypeLike = "int64",
     name: str | None = None,
 ) -> Tensor:
-    """Return how many elements along axes are not 0.
+    """Return the number of elements along axes that are not 0.
 
         print(session.run(F.count_nonzero([[0, 1], [2, 0]])))  # 2
 

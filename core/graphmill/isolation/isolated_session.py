@@ -221,7 +221,7 @@ class IsolatedSession:
         response = self._parsed(reply, packets.RESULT, proto.RunStepResponse)
         try:
             if [named.name for named in response.tensor] != list(fetches):
-                raise DataLossError("the reply has other tensors than were fetched")
+                raise DataLossError("the tensors of the reply are not the fetched ones")
             values = decode_tensors(response.tensor, reply.regions, area)
         except OpError as error:
             raise self._process.malformed(error) from None

@@ -271,7 +271,7 @@ def _strings(values: Sequence[bytes], shape: tuple[int, ...]) -> NDArray[Any]:
 
 
 def count_stored_values(message: TensorProto) -> int:
-    """Return how many values a message without `tensor_content` has; the shape may require more.
+    """Return the number of values in a message without `tensor_content`; its shape may need more.
 
     Raises:
         UnimplementedError: its elements are resources or variants.

@@ -93,7 +93,7 @@ def collect(
 
 
 def default_steps(num_nodes: int) -> int:
-    """Return how many steps to run by default: a large graph is not run until it is compiled."""
+    """Return the default number of steps to run: a large graph is not run until it is compiled."""
     return _STEPS if num_nodes <= LARGE else _STEPS_OF_LARGE
 
 

@@ -30,7 +30,7 @@ FILE_SCHEME: Final = "file://"
 _CALLBACK: Final = "callback://"
 _MICROS: Final = 1_000_000
 LIMIT_VARIABLE: Final = "TFDBG_DISK_BYTES_LIMIT"
-"""Environment variable: how many bytes of tensors debug watches may write; as in TensorFlow."""
+"""Environment variable: the limit in bytes on tensors that debug watches write (TensorFlow's)."""
 _DEFAULT_LIMIT: Final = 100 << 30
 
 

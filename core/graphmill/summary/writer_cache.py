@@ -21,7 +21,7 @@ _LOCK: Final = fork_safe_rlock()
 
 @dataclass(slots=True)
 class _Entry:
-    """A writer, and how many users have taken it."""
+    """A writer, and the number of its users."""
 
     writer: FileWriter
     num_users: int = 0

@@ -25,7 +25,7 @@ class DeferredCall(Protocol):
         ...
 
     def time_remaining(self) -> float:
-        """Return after how many seconds the client stops waiting; a large number for never."""
+        """Return the seconds until the client stops waiting; a large number if it never does."""
         ...
 
     def peer(self) -> str:

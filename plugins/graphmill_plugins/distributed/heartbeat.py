@@ -32,7 +32,7 @@ _BEATS: Final = 5
 
 
 def silence_seconds(config: proto.ConfigProto | None) -> float:
-    """Return how long a task may be silent: from the config, the environment, or the default.
+    """Return the seconds that a task may be silent, from the config, environment, or default.
 
     Returns:
         Seconds; 0 for no limit.

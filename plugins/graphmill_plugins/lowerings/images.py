@@ -1,4 +1,4 @@
-"""Checks for crops of images and for values that XLA would compute otherwise."""
+"""Checks for crops of images and for values that XLA would compute differently."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ def test_counters_of_recordings_are_those_of_executors(graphmill_host: Host) -> 
 
 
 def compare_counters(debugger: debug.Debugger) -> int:
-    """Compare all counters at a position; return how many."""
+    """Compare all counters at a position; return their number."""
     live = {_key(node): node for node in debugger.waiting() if node.state == "pending"}
     count = 0
     for node in debugger.recording.waiting_at(debugger.position):

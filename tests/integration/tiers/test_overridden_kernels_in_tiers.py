@@ -63,7 +63,7 @@ def odd_lowering(_trace: Any, *values: Any) -> Any:
 
 
 def host_with_odd(op: str, **declared: Any) -> graphmill.Host:
-    """Return a host on which a plugin computes an op of floats otherwise."""
+    """Return a host on which a plugin computes an op of floats differently."""
     (type_attr,) = (attr.name for attr in default_host().ops.get(op).attrs if attr.type == "type")
 
     @kernel(op, backend="numpy", priority=10, make=True, types={type_attr: ["float32"]}, **declared)

@@ -29,7 +29,7 @@ class Request:
     stop_gradients: list[str] | None = None
     unconnected: str = "none"
     again: bool = False
-    """Whether to differentiate the sum of the results once more."""
+    """Whether to differentiate the sum of the results a second time."""
 
 
 @dataclass

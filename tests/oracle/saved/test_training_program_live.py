@@ -65,7 +65,7 @@ def ours():
 
 
 class Program:
-    """The training program, with the modules of one of the two."""
+    """The training program, with the modules of one of the two systems."""
 
     def __init__(self, m, optimizer, drops=True):
         self.graph = m.graph()

@@ -251,7 +251,7 @@ def test_the_time_of_a_run_is_its_shortest_of_late():
 
 
 def runs_until_quick(times):
-    """Return how many runs in another thread it takes until a model may run in the event loop."""
+    """Return the number of runs in another thread until a model may run in the event loop."""
     runs = 0
     while not times.is_quick:
         times.add(0.0001)  # it computes in threads of its own

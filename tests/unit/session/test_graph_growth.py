@@ -1,4 +1,4 @@
-"""A program that extends its graph before each step is warned, once, with the line."""
+"""Extending a graph before each step causes one warning, which names the line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`graphmill ops --coverage`: how many ops of common graphs have a kernel.
+"""`graphmill ops --coverage`: the share of the ops of common graphs that have a kernel.
 
 The survey is a folder with `op_frequency.json`:
 
@@ -29,7 +29,7 @@ _SHOWN = 12
 
 @dataclass(frozen=True, slots=True)
 class Tier:
-    """Ops of one tier: how many there are, and which have no kernel."""
+    """Ops of one tier: their number, and those without a kernel."""
 
     name: str
     count: int

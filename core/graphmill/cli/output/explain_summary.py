@@ -52,7 +52,7 @@ def _permission(rule: str) -> str:
 
 
 def summary_lines(records: Sequence[NodeRecord], *, has_run: bool) -> list[str]:
-    """Return how many nodes are on which device and in which tier, and the reasons.
+    """Return the number of nodes on each device and in each tier, and the reasons.
 
     Args:
         records: the nodes.

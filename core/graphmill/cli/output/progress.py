@@ -109,7 +109,7 @@ class _Display:
                 say(f"graphmill: {self._what}: {wait}", err=True)
 
     def stop(self, outcome: str = "done") -> None:
-        """Clear the display, or print whether the stage was done, and how long it took."""
+        """Clear the display, or print whether the stage was done, and its duration."""
         with self._lock:
             self._stopped = True
             if self._status:

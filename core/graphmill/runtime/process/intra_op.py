@@ -1,4 +1,4 @@
-"""`intra_op_parallelism_threads`: how many threads of this process compute one kernel.
+"""`intra_op_parallelism_threads`: the number of threads that compute one kernel.
 
 As in TensorFlow, the threads belong to the process, so the first session that sets the option
 decides for all.

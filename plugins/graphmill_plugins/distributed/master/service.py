@@ -354,7 +354,7 @@ def _take_policy(config: proto.ConfigProto, requested: proto.ConfigProto) -> Non
 
 
 def _idle_seconds(config: proto.ConfigProto) -> float:
-    """Return how long sessions may be idle, according to the plugin's settings."""
+    """Return the seconds that sessions may be idle, according to the plugin's settings."""
     seconds = plugin_settings(config, "distributed").get("idle_session_seconds", 0.0)
     if not isinstance(seconds, (int, float)) or seconds < 0:
         raise InvalidArgumentError(

@@ -82,7 +82,7 @@ class SessionTable:
             return list(self._sessions.values())
 
     def collect(self) -> int:
-        """Close the sessions that have been idle for too long; return how many."""
+        """Close the sessions that have been idle for too long; return their number."""
         if not self._idle_seconds:
             return 0
         oldest = self._clock() - self._idle_seconds

@@ -135,7 +135,7 @@ def _repeats_much(jaxpr: core.Jaxpr) -> bool:
 
 
 def _num_shared_functions(jaxpr: core.Jaxpr) -> int:
-    """Return how many functions have a result that several operations read."""
+    """Return the number of functions with a result that several operations read."""
     readers = Counter(
         variable for eqn in jaxpr.eqns for variable in set(filter(_is_variable, eqn.invars))
     )

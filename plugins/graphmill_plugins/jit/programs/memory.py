@@ -199,7 +199,7 @@ class DeviceMemory(HostMemory):
         return value
 
     def as_separate_argument(self, value: Any) -> Any:
-        """Return an input unchanged; what is donated beside it is a copy."""
+        """Return an input unchanged: the array that is donated with it is a copy."""
         return value
 
     def array_of(self, variable: Variable, *, is_locked: bool) -> Any:

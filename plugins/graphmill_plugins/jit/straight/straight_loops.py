@@ -63,7 +63,7 @@ class StraightLoops:
         return self.why_not(inner)
 
     def _check_nodes(self, nodes: Iterable[Node]) -> tuple[str, int]:
-        """Return why the nodes cannot be straight-line code, and how many of them may block."""
+        """Return why the nodes cannot be straight-line code, and the number that may block."""
         waits = 0
         for node in nodes:
             reason, more = self._check_node(node)

@@ -131,7 +131,7 @@ class Store:
         return ended
 
     def _retry_each(self, pending: deque[Request], ended: list[Request]) -> int:
-        """Try each pending request of a list once; return how many have ended.
+        """Try each pending request of a list once; return the number that have ended.
 
         A blocked request does not hold up later ones, which may need other keys.
         """

@@ -117,7 +117,7 @@ def _scalar(value: Value, name: str) -> int:
     "AccumulatorNumAccumulated", "ResourceAccumulatorNumAccumulated", stateful=True, effects=_STATE
 )
 def num_accumulated(ctx: OpKernelContext, handle: Any) -> Value:
-    """Return how many gradients are in the sum."""
+    """Return the number of gradients in the sum."""
     return np.int32(accumulator_of(ctx, handle).count)
 
 

@@ -77,7 +77,7 @@ def timer(seconds: float, call: Callable[[], None]) -> Callable[[], None]:
 
 
 class Batcher:
-    """Collect rows in batches, and limit how many batches run and wait.
+    """Collect rows in batches, and limit the numbers of batches that run and wait.
 
     Args:
         max_running: the maximum number of batches that run at once.

@@ -30,7 +30,7 @@ _LAST: Final = np.int32(0x7FFFFFFF)  # sorts behind the keys of all scores
 
 
 def num_candidates(counts: Value, limits: Limits) -> int:
-    """Return how many boxes of each row are compared, given the numbers above the threshold."""
+    """Return the number of boxes of each row to compare, given the counts above the threshold."""
     return min(int(counts.max(initial=0)), max(_MIN_CANDIDATES, 2 * limits.most))
 
 

@@ -31,7 +31,7 @@ def generate_vocab_remapping(
     *,
     broker: Broker,
 ) -> tuple[Value, Value]:
-    """Return the old index of each word in a slice of a new vocabulary, and how many have one.
+    """Return the old index of each word in a slice of a new vocabulary, and the number with one.
 
     Words that the old vocabulary lacks get -1.
 

@@ -26,7 +26,7 @@ _MAX_MERGED: Final = 8  # groups of a part; it computes this many times the prod
 
 
 def groups_of_part(channels: int, groups: int) -> int:
-    """Return how many groups to merge, or 0 if XLA's own algorithm is better."""
+    """Return the number of groups to merge, or 0 if XLA's own algorithm is better."""
     width = channels // groups
     merged = max(-(-_MIN_CHANNELS // max(width, 1)), -(-groups // _MAX_PARTS))
     return min(merged, groups) if merged <= _MAX_MERGED else 0

@@ -101,7 +101,7 @@ class Axis:
         )
 
     def counts(self) -> list[int]:
-        """Return for each window how many of its taps fall on the unpadded input."""
+        """Return for each window the number of its taps that fall on the unpadded input."""
         counts = [0] * self.out
         for tap in range(self.kernel):
             windows, _ = self.overlap(tap)

@@ -133,7 +133,7 @@ class _Histogram:
 
 
 def _count(histogram: Any, width: Any, lower: Any, start: Any, end: Any) -> Any:
-    """Return how many elements of a histogram are between two values, in float32."""
+    """Return the number of elements of a histogram between two values, in float32."""
     total = _F(0)
     position = max(start, lower)
     while position < end:

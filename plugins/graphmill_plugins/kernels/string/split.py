@@ -39,7 +39,7 @@ def _check_parts(count: int) -> None:
 
 
 def _count(items: Iterable[bytes], delimiters: bytes) -> int:
-    """Return how many parts strings have at most if each byte of `delimiters` ends a part."""
+    """Return the maximum number of parts of strings if each byte of `delimiters` ends a part."""
     return sum(len(item) - len(item.translate(None, delimiters)) + 1 for item in items)
 
 

@@ -141,7 +141,7 @@ class ModelVersion:
                 self._drained.set()
 
     def queue_length(self) -> int:
-        """Return how many requests wait."""
+        """Return the number of waiting requests."""
         return sum(map(len, self._queues.values()))
 
     def give_up(self) -> None:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 def warm_up(folder: str, signatures: Signatures) -> int:
-    """Run the requests in a model's warm-up file; return how many there were.
+    """Run the requests in a model's warm-up file; return their number.
 
     Args:
         folder: the folder of the SavedModel.

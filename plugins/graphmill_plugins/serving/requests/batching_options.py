@@ -1,4 +1,4 @@
-"""`BatchingOptions`: how long requests wait, and how many are combined."""
+"""`BatchingOptions`: the maximum waiting time of requests, and size of their batches."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ class BatchingOptions:
         is_rising = all(one < other for one, other in pairwise(sizes))
         if sizes and (not is_rising or sizes[0] < 1 or sizes[-1] != self.max_batch_size):
             raise InvalidArgumentError(
-                f"allowed_batch_sizes is {list(sizes)}; expected rising positive numbers, the last "
-                f"of which is max_batch_size, {self.max_batch_size}"
+                f"allowed_batch_sizes is {list(sizes)}; expected increasing positive numbers, the "
+                f"last of which is max_batch_size, {self.max_batch_size}"
             )
 
     @property

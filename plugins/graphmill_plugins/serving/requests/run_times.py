@@ -22,7 +22,7 @@ FORGIVING_RUNS: Final = 1000
 
 
 class RunTimes:
-    """The number of runs with a shape, and how long one takes.
+    """The number of runs with a shape, and the duration of one.
 
     A run in another thread waits for the GIL while the event loop is busy, so that only its
     processor time says how long the model takes. Models that compute in threads of their own seem

@@ -192,7 +192,7 @@ class Application:
     async def _read_body(
         self, headers: Mapping[bytes, bytes], receive: Receive
     ) -> tuple[bytes, int]:
-        """Return the body of a request, and how many of the pending bytes it has reserved."""
+        """Return the body of a request, and the number of pending bytes that it has reserved."""
         metrics = self._core.metrics
         # httptools has refused a length that is not a number.
         declared = int(headers.get(b"content-length") or 0)
@@ -300,7 +300,7 @@ def _find_route(method: str, path: str) -> _Route:
 
 
 def _json_length(headers: Mapping[bytes, bytes]) -> int | None:
-    """Return how many bytes of a body are JSON, if binary data follows it."""
+    """Return the number of bytes of JSON in a body, if binary data follows."""
     text = headers.get(JSON_LENGTH)
     if not text:
         return None

@@ -101,7 +101,7 @@ class PredictionService:
         outputs_of: Callable[[ServedSignature], Sequence[str]],
         deadline: float | None,
     ) -> tuple[ModelVersion, ServedSignature, tuple[Arrays, int]]:
-        """Run the signature of a request on its examples; return outputs and their number, too."""
+        """Run the signature of a request on its examples; return the outputs and example count."""
         version = find_version(self._core, request.model_spec)
         signature = version.signature(request.model_spec.signature_name)
         names = outputs_of(signature)

@@ -33,7 +33,7 @@ IMAGES, KERNEL = images(2, 64, 64, 8), images(3, 3, 8, 8)
 
 @pytest.fixture
 def known_machine(monkeypatch):
-    """Make this machine and this JAX ones for which the rules were tried."""
+    """Pretend that the rules were measured on this machine, with this version of JAX."""
     monkeypatch.setattr(onednn, "_MACHINES", (onednn.platform.machine(),))
     monkeypatch.setattr(onednn, "_FIRST_VERSION", (0,))
 

@@ -20,7 +20,7 @@ WEIGHTS = np.full((4, 4), 4, np.float32)
 
 
 def prepared(function, monkeypatch, memory=None):
-    """Return the prepared values, and how many programs were compiled."""
+    """Return the prepared values, and the number of compiled programs."""
     compiled = []
     compile_program = module.compile_program
     monkeypatch.setattr(

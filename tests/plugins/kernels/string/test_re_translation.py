@@ -1,4 +1,4 @@
-"""RE2 patterns translated to Python's `re`: the differences, and how long a match may take."""
+"""RE2 patterns translated to Python's `re`: the differences, and the maximum time of a match."""
 
 from __future__ import annotations
 

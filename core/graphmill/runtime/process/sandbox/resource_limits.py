@@ -60,7 +60,7 @@ def cpu_seconds(pid: int) -> float:
 
 
 def tasks_of_user() -> int:
-    """Return how many threads the processes of this user have."""
+    """Return the number of threads of all processes of this user."""
     count = 0
     user = os.getuid()
     for name in filter(str.isdigit, os.listdir(_PROCESSES)):  # noqa: PTH208 - names

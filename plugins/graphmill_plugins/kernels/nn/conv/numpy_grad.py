@@ -29,7 +29,7 @@ def transposed_axis(axis: Axis) -> Axis:
 
 
 def _reach(axis: Axis) -> int:
-    """Return how many elements of the padded input the windows and the input cover."""
+    """Return the number of elements of the padded input that the windows and the input cover."""
     return max((axis.out - 1) * axis.stride + axis.span, axis.before + axis.size)
 
 

@@ -88,7 +88,7 @@ class PoolWindows:
         return PoolPlan(shape, (shape[0], *(axis.out for axis in axes), shape[-1]), axes)
 
     def _skipped(self, sizes: Sequence[int]) -> tuple[int, ...]:
-        """Return how many elements of each spatial axis lie before the first window.
+        """Return the number of elements of each spatial axis before the first window.
 
         If "SAME" windows have gaps and do not fill the input, Eigen's 3-D pooling places half of
         the uncovered elements before the first window. Its 2-D pooling places none there.
@@ -173,7 +173,7 @@ def lowest(dtype: np.dtype[Any]) -> Any:
 
 
 def window_counts(axes: Sequence[Axis], dtype: np.dtype[Any]) -> Any:
-    """Return how many inputs each window covers, as a scalar or (spatial axes …, 1)."""
+    """Return the number of inputs that each window covers, as a scalar or (spatial axes …, 1)."""
     counts = [axis.counts() for axis in axes]
     if all(min(row, default=1) == max(row, default=1) for row in counts):
         return dtype.type(np.prod([row[0] if row else 1 for row in counts]))
