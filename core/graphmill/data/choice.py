@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from graphmill.data.components import Component, scalar
 from graphmill.data.dataset import Dataset, dataset_leaves
 from graphmill.data.element_spec import (
     TensorSpec,
@@ -17,7 +18,6 @@ from graphmill.data.element_spec import (
     most_general,
     output_attrs,
 )
-from graphmill.data.recipe import Component, scalar
 from graphmill.data.steps import seeds_of
 from graphmill.errors import InvalidValueError
 from graphmill.functions import expand_dims

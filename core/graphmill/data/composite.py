@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from graphmill.data.components import Component
 from graphmill.data.element_spec import TensorSpec, element_of, flatten, pack
-from graphmill.data.recipe import Component
 from graphmill.data.steps import batch_arguments, known_batch, step
 from graphmill.dtypes import as_dtype
 from graphmill.errors import InvalidValueError

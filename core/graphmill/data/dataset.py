@@ -13,10 +13,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from graphmill.data.components import AddedDatasets, common_graph
 from graphmill.data.element_spec import DatasetSpec, pack
-from graphmill.data.recipe import Recipe, common_graph
 from graphmill.data.source_methods import SourceMethods
 from graphmill.data.step_methods import StepMethods
+from graphmill.deprecations import renamed_arguments
 from graphmill.errors import FailedPreconditionError, InvalidArgumentError, InvalidValueError
 from graphmill.proto.wire import length_delimited
 
@@ -486,34 +487,35 @@ class Dataset(SourceMethods, StepMethods):
 
     # Implementation.
 
-    def add_to(self, graph: Graph, recipe: Recipe | None = None) -> Tensor:
+    @renamed_arguments(recipe="added")
+    def add_to(self, graph: Graph, added: AddedDatasets | None = None) -> Tensor:
         """Add the nodes of the dataset to a graph; return its variant tensor.
 
         Args:
             graph: the graph.
-            recipe: the datasets that were added before, in the same call.
+            added: the datasets that were added before, in the same call.
 
         Raises:
             InvalidArgumentError: it depends on tensors of another graph.
         """
-        recipe = recipe or Recipe(graph)
-        tensor = recipe.find(self)
+        added = added or AddedDatasets(graph)
+        tensor = added.find(self)
         if tensor is None:
-            tensor = self._added(graph, recipe)
-            recipe.record(self, tensor)
+            tensor = self._added(graph, added)
+            added.record(self, tensor)
         return tensor
 
-    def _added(self, graph: Graph, recipe: Recipe) -> Tensor:
-        if self._value is not None and recipe.values is not None:
+    def _added(self, graph: Graph, added: AddedDatasets) -> Tensor:
+        if self._value is not None and added.values is not None:
             fed = graph.placeholder("variant", [])
-            recipe.values[fed] = self._value
+            added.values[fed] = self._value
             return fed
         if self.graph is not None and self.graph is not graph:
             raise InvalidArgumentError(
                 "the dataset depends on tensors of another graph, or on elements of a loop over a "
                 "dataset; build it from values, or in the graph where it is used"
             )
-        inputs = [dataset.add_to(graph, recipe) for dataset in self.inputs]
+        inputs = [dataset.add_to(graph, added) for dataset in self.inputs]
         with graph.as_default():
             return self._build(graph, inputs)
 

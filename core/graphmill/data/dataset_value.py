@@ -10,8 +10,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from graphmill.data.components import AddedDatasets
 from graphmill.data.element_spec import DatasetSpec, flatten, output_attrs, pack
-from graphmill.data.recipe import Recipe
 from graphmill.errors import OutOfRangeError
 from graphmill.graph.builder import Graph
 from graphmill.ops import dataset as ops
@@ -113,11 +113,11 @@ def compute(dataset: Dataset) -> DatasetValue:
     """
     graph = Graph()
     sources: dict[Tensor, DatasetValue] = {}
-    recipe = Recipe(graph, sources)
-    dataset.add_to(graph, recipe)
+    added = AddedDatasets(graph, sources)
+    dataset.add_to(graph, added)
     opened = _OpenSession(graph)
-    tensors = [tensor for _, tensor in recipe.added if tensor not in sources]
-    datasets = [item for item, tensor in recipe.added if tensor not in sources]
+    tensors = [tensor for _, tensor in added.pairs if tensor not in sources]
+    datasets = [item for item, tensor in added.pairs if tensor not in sources]
     fed = {tensor: value.variant for tensor, value in sources.items()}
     variants = opened.session.run(tensors, fed)
     owner = (opened, *sources.values())

@@ -8,9 +8,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+from graphmill.data.components import Component, scalar
 from graphmill.data.dataset import Dataset
 from graphmill.data.element_spec import TensorSpec
-from graphmill.data.recipe import Component, scalar
 from graphmill.data.sources import from_tensor_slices
 from graphmill.data.steps import shuffled
 from graphmill.errors import InvalidArgumentError

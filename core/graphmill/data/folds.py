@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from graphmill.data.components import Component, common_graph
 from graphmill.data.dataset import Dataset, metadata_named
 from graphmill.data.element_spec import (
     TensorSpec,
@@ -18,7 +19,6 @@ from graphmill.data.element_spec import (
     output_attrs,
     pack,
 )
-from graphmill.data.recipe import Component, common_graph
 from graphmill.data.traced_function import TracedFunction, trace
 from graphmill.errors import InvalidValueError
 from graphmill.graph.infer_graph import infer_graph

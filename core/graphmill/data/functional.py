@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from graphmill.data.components import Component, scalar
 from graphmill.data.dataset import AUTOTUNE, Dataset
 from graphmill.data.element_spec import DatasetSpec, TensorSpec, output_attrs
-from graphmill.data.recipe import Component, scalar
 from graphmill.data.steps import determinism
 from graphmill.data.traced_function import TracedFunction, trace
 from graphmill.errors import InvalidArgumentError

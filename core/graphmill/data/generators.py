@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from graphmill.data.components import Component
 from graphmill.data.dataset import Dataset
 from graphmill.data.element_spec import TensorSpec, flatten, output_attrs, spec_of_types
-from graphmill.data.recipe import Component
 from graphmill.data.traced_function import trace
 from graphmill.errors import InvalidArgumentError, InvalidValueError
 from graphmill.graph.structures import flatten_with_paths

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from graphmill.data.components import scalar
 from graphmill.data.dataset import Dataset
 from graphmill.data.element_spec import DatasetSpec, TensorSpec, output_attrs
 from graphmill.data.padding import padded
-from graphmill.data.recipe import scalar
 from graphmill.data.traced_function import TracedFunction, trace
 from graphmill.errors import InvalidValueError
 from graphmill.functions import (

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from graphmill.data.components import Component, scalar
 from graphmill.data.dataset import Dataset
 from graphmill.data.element_spec import (
     TensorSpec,
@@ -14,7 +15,6 @@ from graphmill.data.element_spec import (
     output_attrs,
     pack,
 )
-from graphmill.data.recipe import Component, scalar
 from graphmill.data.steps import batch_arguments, known_batch
 from graphmill.errors import InvalidArgumentError
 from graphmill.ops import dataset as ops

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from graphmill.data.components import Component
 from graphmill.data.dataset import Dataset
 from graphmill.data.element_spec import element_of
-from graphmill.data.recipe import Component
 from graphmill.errors import InvalidValueError
 from graphmill.functions import (
     cast,

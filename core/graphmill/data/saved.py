@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from graphmill import files, proto
+from graphmill.data.components import scalar
 from graphmill.data.dataset import AUTOTUNE, Dataset
 from graphmill.data.element_spec import DatasetSpec, TensorSpec, output_attrs
 from graphmill.data.folds import graph_of_result
-from graphmill.data.recipe import scalar
 from graphmill.data.spec_message import of_message, to_message
 from graphmill.data.traced_function import TracedFunction, trace
 from graphmill.errors import DataLossError, InvalidValueError

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from graphmill.data.components import Component, scalar
 from graphmill.data.dataset import Dataset, dataset_leaves
 from graphmill.data.element_spec import TensorSpec, convert_leaves, flatten, output_attrs, pack
-from graphmill.data.recipe import Component, scalar
 from graphmill.errors import InvalidArgumentError
 from graphmill.ops import dataset as ops
 

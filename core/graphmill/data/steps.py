@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from graphmill.data.components import Component, scalar
 from graphmill.data.dataset import Dataset
 from graphmill.data.element_spec import (
     DatasetSpec,
@@ -15,7 +16,6 @@ from graphmill.data.element_spec import (
     output_attrs,
     pack,
 )
-from graphmill.data.recipe import Component, scalar
 from graphmill.errors import InvalidArgumentError, InvalidValueError
 from graphmill.graph.random_seed import DEFAULT_GRAPH_SEED, get_seed
 from graphmill.ops import dataset as ops

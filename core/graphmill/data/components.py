@@ -1,4 +1,4 @@
-"""How the nodes of a dataset are added to a graph."""
+"""The tensors and values that datasets are built from, and their addition to a graph."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
     from graphmill.graph.builder import Graph
 
 
-class Recipe:
+class AddedDatasets:
     """The datasets that were added to a graph so far, each of them once.
 
     Attributes:
         graph: the graph.
-        added: each dataset and its variant tensor.
+        pairs: each dataset and its variant tensor.
         values: if not None, datasets that are computed already are fed, by placeholders.
     """
 
     def __init__(self, graph: Graph, values: dict[Tensor, DatasetValue] | None = None) -> None:
         self.graph = graph
-        self.added: list[tuple[Dataset, Tensor]] = []
+        self.pairs: list[tuple[Dataset, Tensor]] = []
         self._tensors: dict[int, Tensor] = {}
         self.values = values
 
@@ -43,7 +43,7 @@ class Recipe:
     def record(self, dataset: Dataset, tensor: Tensor) -> None:
         """Record the variant tensor of a dataset."""
         self._tensors[id(dataset)] = tensor
-        self.added.append((dataset, tensor))
+        self.pairs.append((dataset, tensor))
 
 
 class Component:
