@@ -167,7 +167,7 @@ def check_size(name: str, shape: Iterable[int], count: int) -> tuple[int, ...]:
         )
     # For an array without elements, NumPy checks the product of the other dimensions.
     if not total and math.prod(filter(None, sizes)) > _MAX_SIZE:
-        raise InvalidArgumentError(f"the shape of input {name!r} is {list(sizes)}: too large")
+        raise InvalidArgumentError(f"the shape {list(sizes)} of input {name!r} is too large")
     return sizes
 
 
