@@ -349,7 +349,7 @@ def _describe(value: object) -> str:
 
 
 PLAIN_FUNCTION: Final = "__graphmill_function__"
-"""The attribute of a function that only explains wrong arguments: the one that it calls."""
+"""The attribute of a wrapper that explains wrong arguments: the function that it calls."""
 
 
 def function_source(function: Callable[..., Any]) -> str:

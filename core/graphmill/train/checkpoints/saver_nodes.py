@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     Variables = Mapping[str, Variable]
 
 _TEMPORARY_SUFFIX: Final = b"_temp/part"
-"""Is appended to the prefix of a checkpoint while its shards are not merged."""
+"""The suffix of a checkpoint's prefix while its shards are not merged."""
 
 
 @dataclass(frozen=True)
 class SaverOptions:
-    """What the nodes of a saver do.
+    """The options of a saver's nodes.
 
     Attributes:
         write_version: the format of the checkpoints, a `SaverDef.CheckpointFormatVersion`.

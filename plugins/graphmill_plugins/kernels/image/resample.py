@@ -255,7 +255,7 @@ def _axes(
     translation: Value,
     antialias: bool,
 ) -> list[_sampling_kernels.Axis]:
-    """Return how both axes are scaled and translated."""
+    """Return the scale and translation of both axes."""
     each = zip(sizes, new_sizes, scale, translation, strict=True)
     return [_sampling_kernels.Axis(*numbers, antialias) for numbers in each]
 

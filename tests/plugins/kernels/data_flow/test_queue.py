@@ -341,7 +341,7 @@ def test_shuffle_queue_minimum_must_fit_capacity(least):
 
 
 def test_closed_priority_queue_gives_its_last_elements() -> None:
-    """TensorFlow drops them (docs/explanation/differences.md)."""
+    """TensorFlow drops these elements (docs/explanation/differences.md)."""
     graph = graphmill.Graph()
     with graph.as_default():
         queue = ops.data_flow.priority_queue_v2(component_types=["float32"], shapes=[[]])
