@@ -123,7 +123,8 @@ def run_batch(name: str, seed: int, seconds: float) -> tuple[int, str]:
             [*nice, *command],
             check=False,
             capture_output=True,
-            text=True,
+            encoding="utf-8",
+            errors="replace",  # a message may contain bytes of an input
             env=variables,
             timeout=_BATCH_SECONDS,
         )

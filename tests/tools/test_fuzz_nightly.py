@@ -42,6 +42,20 @@ def test_hang_is_reported_as_a_failure(fuzz_nightly: Any, monkeypatch: pytest.Mo
     assert "hangs" in report.findings[0]
 
 
+def test_output_may_have_bytes_of_an_input(
+    fuzz_nightly: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(fuzz_nightly, "_FOLDER", tmp_path)
+    (tmp_path / "fuzz_image.py").write_text(
+        "import sys\n"
+        "sys.stdout.buffer.write(b'image: TypeError at a.py:1: \\xd3\\n')\n"
+        "sys.stdout.buffer.write(b'image: 50 inputs, 1 findings\\n')\n"
+    )
+    report = fuzz_nightly.Report("image")
+    fuzz_nightly.add_batch(report, *fuzz_nightly.run_batch("image", 1, 60.0), 1)
+    assert (report.inputs, report.findings) == (50, ["seed 1: image: TypeError at a.py:1: \ufffd"])
+
+
 @pytest.fixture
 def batches(fuzz_nightly: Any, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Replace the batches by ones of 50 inputs and a finding; the seeds of those that were run."""
