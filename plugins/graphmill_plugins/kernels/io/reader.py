@@ -15,6 +15,7 @@ from graphmill.errors import InvalidArgumentError
 from graphmill.spi import Ref, ResourceHandle, kernel
 from graphmill.spi.files import check_compression
 from graphmill_plugins.kernels._strings import string_array, string_scalar
+from graphmill_plugins.kernels._support import scalar_int
 from graphmill_plugins.kernels.data_flow.queue import queue_of, reference
 from graphmill_plugins.kernels.io._reader import (
     FileRecordReader,
@@ -189,7 +190,7 @@ def reader_read_up_to(
     ctx: OpKernelContext, reader: Any, queue: Any, num_records: Value, done: Done
 ) -> None:
     """Return up to `num_records` keys and records of one work unit."""
-    count = int(num_records)
+    count = scalar_int("num_records", num_records)
     if count < 1:
         raise InvalidArgumentError(f"num_records must be positive, got {count}")
 

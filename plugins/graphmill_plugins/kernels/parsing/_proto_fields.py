@@ -72,7 +72,7 @@ def find_message(source: str, name: str, broker: Broker) -> Any:
     for candidate in candidates:
         try:
             return pool.FindMessageTypeByName(candidate)
-        except KeyError:
+        except (KeyError, TypeError):  # a TypeError for a name that is not UTF-8
             continue
     raise InvalidArgumentError(
         f"no descriptor found for message type {name} in descriptor_source {source[:80]!r}"

@@ -261,7 +261,10 @@ def disable_copy_on_read(ctx: OpKernelContext, resource: Value) -> None:
 
 
 @kernel("ResourceCountUpTo", stateful=True, effects=("state",))
-def resource_count_up_to(ctx: OpKernelContext, resource: Value, limit: int) -> Value:
+def resource_count_up_to(
+    ctx: OpKernelContext, resource: Value, limit: int, T: np.dtype[Any]
+) -> Value:
     """Return the variable's value and add one to it; OutOfRangeError at `limit`."""
     del ctx
+    _read(resource, T)  # checks the element type
     return count_up_to(variable_of(resource), limit)

@@ -28,7 +28,7 @@ from graphmill.errors import (
 )
 from graphmill.spi import CancellationManager, ExecutorArgs, StepRunner, kernel
 from graphmill.spi.executors import running
-from graphmill.spi.kernels import StepContainer, dtype_of_value
+from graphmill.spi.kernels import StepContainer, dtype_of_value, has_dtype
 from graphmill.spi.process import fork_safe_lock
 from graphmill_plugins.kernels._device_copies import to_device, to_host
 
@@ -145,6 +145,8 @@ class Scope:
         )
         context = _CallContext(call)
         inputs = [*args, *function.captured]
+        if not function.was_called:
+            function.check(inputs)
         functions, handle = self._runtime_of(function)
         device = functions.device
         try:
@@ -210,9 +212,12 @@ class CapturedFunction:
         name, attrs: those of the function.
         captured: the values appended to the arguments of each call.
         has_random_ops: whether it has random ops, which restart with each iteration.
+        was_called: whether an element was checked, which the others are like.
     """
 
-    __slots__ = ("attrs", "captured", "functions", "handle", "has_random_ops", "name")
+    __slots__ = (
+        "attrs", "captured", "functions", "handle", "has_random_ops", "name", "was_called",
+    )  # fmt: skip
 
     def __init__(self, ctx: OpKernelContext, function: Any, captured: Sequence[Value] = ()) -> None:
         self.functions = ctx.functions
@@ -220,6 +225,24 @@ class CapturedFunction:
         self.name, self.attrs = function.name, function.attrs
         self.captured = tuple(captured)
         self.has_random_ops: bool = ctx.functions.has_random_ops(function.name)
+        self.was_called = False
+
+    def check(self, args: Sequence[Value]) -> None:
+        """Check the element types of the arguments of the first call.
+
+        Nothing else does: the graph says of a dataset only that it is a variant.
+
+        Raises:
+            InvalidArgumentError: the function takes other types.
+        """
+        for index, (value, dtype) in enumerate(zip(args, self.handle.body.arg_types, strict=False)):
+            if not has_dtype(value, dtype):
+                found = dtypes.as_dtype(dtype_of_value(value)).name
+                raise InvalidArgumentError(
+                    f"the function {self.name!r} takes {dtype.name} as argument {index}, but its "
+                    f"dataset passes {found}; check output_types of the dataset"
+                )
+        self.was_called = True
 
     def elements(self, scope: Scope, args: Sequence[Value]) -> list[Value] | None:
         """Return the results of a call; None if it raises OutOfRange, which ends the sequence."""
