@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from configparser import ConfigParser
 from pathlib import Path
 from typing import Any
 
@@ -61,3 +62,18 @@ def test_each_kind_of_use_is_tried(release: Any, tmp_path: Path) -> None:
     text = "\n".join(release.commands(Path("graphmill.whl"), tmp_path))
     for used in ("pip check", "graphmill run", "new-plugin", "graphmill doctor", "--version"):
         assert used in text
+
+
+def test_bill_of_materials_describes_an_environment_without_its_tool() -> None:
+    """What is installed to write it is no part of what is distributed."""
+    tox = ConfigParser(interpolation=None)
+    tox.read(Path(__file__).parents[2] / "tox.ini")
+    sbom = tox["testenv:sbom"]
+    text = sbom["commands"].replace("\\\n", " ")
+    _, make, install, describe = [line.split() for line in text.strip().splitlines()]
+    folder = describe[-1]
+    assert describe[:2] == ["cyclonedx-py", "environment"]
+    assert make == ["python", "-m", "venv", "--clear", "--without-pip", folder]
+    assert install[install.index("--python") + 1] == folder
+    assert install[-1] == "{toxinidir}[image,grpc]"
+    assert sbom.getboolean("skip_install")
