@@ -168,6 +168,14 @@ LONG: Final[dict[str, tuple[str, Callable[[], dict[str, Any]]]]] = {
         "y = StringFormat([f], template='%s', placeholder='%s', summarize=-1, after=[g])",
         lambda: {"f:0": np.ones(4_000_000), "g:0": 1.0},
     ),
+    "rows of a tridiagonal system": (
+        "y = TridiagonalSolve(f, g, partial_pivoting=True)",
+        lambda: {"f:0": np.ones((3, 1_500_000)), "g:0": np.ones((1_500_000, 1))},
+    ),
+    "rows of a banded system": (
+        "y = BandedTriangularSolve(f, g)",
+        lambda: {"f:0": np.ones((2, 1_500_000)), "g:0": np.ones((1_500_000, 1))},
+    ),
     "a message": (
         (
             "c = Const(dtype=bool, value='bool: False'); "

@@ -75,6 +75,24 @@ def test_step_ends_at_its_deadline_while_lapack_computes(
     assert answer[..., 0] == pytest.approx(8.0)
 
 
+def test_function_that_iterates_is_left_behind_at_a_smaller_size(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    left: list[str] = []
+
+    def record(compute: Any) -> Any:
+        left.append("left")
+        return compute()
+
+    monkeypatch.setattr(_lapack, "_MAX_ATTACHED_OPERATIONS", 1_000)
+    monkeypatch.setattr(_lapack, "run_abandonable", record)
+    x = np.eye(8, dtype=np.float32)  # 512 operations for a product
+    assert _lapack.lapack(np).inv(x).tolist() == x.tolist()
+    assert left == []
+    assert _lapack.lapack(np).svd(x, compute_uv=False).tolist() == [1.0] * 8
+    assert left == ["left"]
+
+
 def test_long_product_has_pieces_between_which_a_step_can_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -8,9 +8,11 @@ Semantics: tensorflow/core/kernels/linalg/{tridiagonal,banded_triangular}_solve_
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
+
+from graphmill.spi.kernels import cancellable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
     from graphmill.spi import ArrayNamespace, Value
 
     Scan: TypeAlias = Callable[..., tuple[Any, Any]]
+
+_ROWS_UNCHECKED: Final = 16
+"""Rows between two checks whether the step was cancelled; each may be of many systems."""
 
 
 def scan_in_python(xp: ArrayNamespace) -> Scan:
@@ -28,7 +33,8 @@ def scan_in_python(xp: ArrayNamespace) -> Scan:
     ) -> tuple[Any, Any]:
         count = rows[0].shape[0]
         results: list[Any] = [None] * count
-        for index in reversed(range(count)) if reverse else range(count):
+        order = reversed(range(count)) if reverse else range(count)
+        for index in cancellable(order, _ROWS_UNCHECKED):
             carry, results[index] = step(carry, tuple(row[index] for row in rows))
         if not isinstance(results[0], tuple):
             return carry, xp.stack(results)

@@ -32,6 +32,8 @@ _MIN_OPERATIONS: Final = 1 << 14  # multiply-adds of a matrix: for fewer, OpenBL
 _MAX_OPERATIONS: Final = 1 << 28  # multiply-adds, about 50 ms: more of them gain from threads
 _MAX_ATTACHED_OPERATIONS: Final = 1 << 31  # multiply-adds of a stack: more of them may take seconds
 _MIN_SHARED_OPERATIONS: Final = 1 << 22  # multiply-adds of a stack: about 1 ms
+_REPEATS: Final = dict.fromkeys(("eig", "eigh", "eigvals", "eigvalsh", "pinv", "svd"), 16)
+"""How many times the operations of a product are those of the functions that iterate."""
 
 _NAMES: Final = (
     *("cholesky", "det", "eig", "eigh", "eigvals", "eigvalsh"),
@@ -50,6 +52,8 @@ def _blas_threads() -> SingleThreaded | None:
 
 
 def _single_threaded(function: Callable[..., Any]) -> Callable[..., Any]:
+    repeats = _REPEATS.get(function.__name__, 1)
+
     def call(work: int, x: Any, *others: Any, **options: Any) -> Any:
         threads = _blas_threads() if _MIN_OPERATIONS < work <= _MAX_OPERATIONS else None
         if threads is None:
@@ -63,7 +67,7 @@ def _single_threaded(function: Callable[..., Any]) -> Callable[..., Any]:
     def call_or_abandon(x: Any, *others: Any, **options: Any) -> Any:
         rows, columns = x.shape[-2:]
         work = rows * columns * min(rows, columns)
-        if work * math.prod(x.shape[:-2]) > _MAX_ATTACHED_OPERATIONS:
+        if work * math.prod(x.shape[:-2]) * repeats > _MAX_ATTACHED_OPERATIONS:
             return run_abandonable(partial(call, work, x, *others, **options))
         return call(work, x, *others, **options)
 
