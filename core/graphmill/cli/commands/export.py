@@ -83,7 +83,7 @@ def export(
     from graphmill.export import convert_model
 
     if files.exists(out):
-        raise AlreadyExistsError(f"{out} exists already; choose a new folder")
+        raise AlreadyExistsError(f"{out} exists already; remove it, or choose another name")
     host, config = session_placement(settings.the_host(), None, None, allow=allow, trust=trust)
     sizes = dict(_shape(text) for text in shapes)
     options: dict[str, Any] = {

@@ -41,7 +41,9 @@ def test_model_is_exported(
         else:
             found = loaded.call(image)[0]
     assert found.shape[0] == 2
-    assert graphmill_cli("export", model, *arguments).code == 3
+    again = graphmill_cli("export", model, *arguments)
+    assert again.code == 3
+    assert f"{out} exists already; remove it, or choose another name" in again.err
 
 
 @pytest.mark.parametrize(
