@@ -12,7 +12,7 @@ import numpy as np
 
 from graphmill import dtypes, errors
 from graphmill.spi import kernel
-from graphmill_plugins.kernels._support import widen
+from graphmill_plugins.kernels._support import is_numpy, widen
 from graphmill_plugins.kernels.small_axis import are_short, columns_of, rows_of
 from graphmill_plugins.kernels.small_axis import log_softmax as short_log_softmax
 
@@ -21,6 +21,23 @@ if TYPE_CHECKING:
 
 SELU_SCALE = 1.0507009873554804934193349852946
 SELU_SCALE_ALPHA = 1.7580993408473768599402175208123
+_TAYLOR = (1 / 362880, 1 / 40320, 1 / 5040, 1 / 720, 1 / 120, 1 / 24, 1 / 6, 1 / 2)
+_MAX_NEAR = np.float32(0.5)  # so far the series has all digits of a float32
+
+
+def _expm1_of_negative(xp: ArrayNamespace, x: Value) -> Value:
+    """Return exp(x) - 1 of numbers that are not positive.
+
+    Compilers vectorize a polynomial and `exp` in short loops, too, but not `expm1`.
+    """
+    if is_numpy(xp) or x.dtype != np.float32:
+        return xp.expm1(x)
+    is_near = x > -_MAX_NEAR
+    near = xp.where(is_near, x, np.float32(0))  # no overflow, of which a derivative would be NaN
+    series = xp.full_like(near, _TAYLOR[0])
+    for factor in _TAYLOR[1:]:
+        series = series * near + np.float32(factor)
+    return xp.where(is_near, near + near * near * series, xp.exp(x) - np.float32(1))
 
 
 @kernel("Relu", types={"T": dtypes.REAL})
@@ -49,7 +66,7 @@ def leaky_relu(xp: ArrayNamespace, alpha: float, T: np.dtype[Any]) -> Any:
 def elu(xp: ArrayNamespace, features: Value) -> Value:
     """Return exp(features) - 1 where they are negative, features elsewhere."""
     zero = features.dtype.type(0)
-    return xp.where(features < zero, xp.expm1(xp.minimum(features, zero)), features)
+    return xp.where(features < zero, _expm1_of_negative(xp, xp.minimum(features, zero)), features)
 
 
 @kernel("Selu", types={"T": dtypes.FLOATING})
@@ -57,7 +74,7 @@ def selu(xp: ArrayNamespace, features: Value) -> Value:
     """Return the scaled exponential linear unit."""
     one = features.dtype.type
     scale, scale_alpha, zero = one(SELU_SCALE), one(SELU_SCALE_ALPHA), one(0)
-    negative = scale_alpha * xp.expm1(xp.minimum(features, zero))
+    negative = scale_alpha * _expm1_of_negative(xp, xp.minimum(features, zero))
     return xp.where(features < zero, negative, scale * features)
 
 
