@@ -127,6 +127,8 @@ def resampled(
     limit = _MAX_NUMPY_TAPS if xp is np else _MAX_TAPS
     of_rows, of_columns = _taps(down, limit), _taps(across, limit)
     if of_rows is None and of_columns is None and images.shape[3] <= _MAX_GATHERED_CHANNELS:
+        if xp is np and len(down) <= images.shape[1]:
+            return _rows_first(images, down, across)
         planes = xp.moveaxis(images, -1, 1)
         products = xp.matmul(xp.matmul(down, planes), xp.asarray(across.T))
         return xp.moveaxis(products, 1, -1)
@@ -139,6 +141,15 @@ def resampled(
     if of_columns is not None:
         return _gathered_sums(xp, images, *of_columns, axis=2)
     return xp.matmul(across, images)
+
+
+def _rows_first(images: Value, down: Any, across: Any) -> Value:
+    """Return the products on NumPy: fewer rows are left for the copy that puts channels first."""
+    batch, height, width, channels = images.shape
+    rows = np.matmul(down, images.reshape(batch, height, width * channels))
+    lines = rows.reshape(batch * len(down), width, channels).transpose(0, 2, 1)
+    products = lines.reshape(-1, width) @ across.T
+    return products.reshape(batch, len(down), channels, len(across)).transpose(0, 1, 3, 2)
 
 
 def _taps(matrix: Any, limit: int) -> tuple[Any, Any] | None:
