@@ -24,6 +24,11 @@ _STDIN_FORMATS: Final = ("csv", "jsonl", "txt", "tfrecord", "paths")
 _TERMINAL_INTERVAL: Final = 0.5
 _MAX_LINES: Final = 20
 """Maximum number of failed rows that are reported one by one; the others are counted."""
+BATCH_OPTIONS: Final = (
+    *("each", "out", "batch_size", "keep_going", "resume", "jobs", "columns", "whole_files"),
+    "stdin_format",
+)
+"""The names of the parameters of `batch_options`."""
 _NEEDS_EACH: Final = {
     "batch_size": "--batch",
     "out": "--out",

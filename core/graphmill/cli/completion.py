@@ -9,6 +9,7 @@ offered.
 from __future__ import annotations
 
 import re
+from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
 from click.shell_completion import CompletionItem
@@ -103,10 +104,10 @@ def _signatures(model: str) -> dict[str, Signature]:
     from graphmill.graph.formats.model_format import Kind
 
     try:
-        opened = open_model(model)
-        if opened.kind is Kind.GRAPH_DEF:
-            return {}
-        meta_graphs = [opened.meta_graph(index) for index in range(len(opened.tag_sets()))]
+        with closing(open_model(model)) as opened:
+            if opened.kind is Kind.GRAPH_DEF:
+                return {}
+            meta_graphs = [opened.meta_graph(index) for index in range(len(opened.tag_sets()))]
     except OpError:
         return {}
     return {

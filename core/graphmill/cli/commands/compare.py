@@ -167,6 +167,10 @@ def compare(
         raise click.UsageError(
             "--a runs the model; reference=, recording= and float64 are only valid for --b."
         )
+    if every_tensor and (b.reference or b.recording or b.float64):
+        raise click.UsageError(
+            f"{_EVERY_TENSOR} is for two runs; --b {second} determines what is compared."
+        )
     recording = None
     if b.recording:
         if inputs or fetches or pixels:

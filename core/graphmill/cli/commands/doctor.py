@@ -26,18 +26,8 @@ if TYPE_CHECKING:
     from graphmill.plugin.host import Host
 
 _LIBRARIES: Final = (
-    *(
-        "graphmill",
-        "graphmill-lite",
-        "numpy",
-        "protobuf",
-        "pluggy",
-        "ml_dtypes",
-        "jax",
-        "jaxlib",
-        "click",
-        "rich",
-    ),
+    *("graphmill", "graphmill-lite", "numpy", "protobuf", "pluggy", "ml_dtypes", "jax", "jaxlib"),
+    *("click", "rich"),
     *("fsspec", "google-crc32c", "array-api-compat", "google-re2", "scipy", "pillow", "torch"),
 )
 _MAX_LISTED_NAMES: Final = 3

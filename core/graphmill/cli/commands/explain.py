@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
@@ -31,6 +32,8 @@ from graphmill.errors import NotFoundError, suggest
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
+    from graphmill.cli.input.input_args import Source
+    from graphmill.cli.model.loaded_model import LoadedModel
     from graphmill.cli.output.formatting import Block
     from graphmill.cli.reports.memory_usage import MemoryUsage
     from graphmill.explain.node_details import NodeDetails
@@ -80,28 +83,7 @@ _STEPS: Final = 20
 @step_timeout_option
 @common_options
 @pass_settings
-def explain(
-    settings: Settings,
-    *,
-    model: str,
-    inputs: tuple[str, ...],
-    fetches: tuple[str, ...],
-    nodes: tuple[str, ...],
-    device: str | None,
-    executor: str | None,
-    allow: tuple[str, ...],
-    trust: bool,
-    jit: bool,
-    steps: int | None,
-    source: bool,
-    dot: bool,
-    memory: bool,
-    tags: str | None,
-    signature: str | None,
-    pixels: str | None,
-    queue_runners: bool,
-    timeout: float | None,
-) -> None:
+def explain(settings: Settings, /, *, model: str, inputs: tuple[str, ...], **given: Any) -> None:
     """Show the device, kernel and tier of each node of MODEL, with the reasons.
 
     Only --jit runs the model. Inputs are given as for `graphmill run`; --jit feeds zeros for the
@@ -110,51 +92,19 @@ def explain(
     For example: graphmill explain MODEL --node dense/MatMul --device NPU
     """
     from graphmill.cli.input import input_args
-    from graphmill.cli.input.image_input import image_options
     from graphmill.cli.model.added_nodes import added_nodes
-    from graphmill.cli.model.loaded_model import load_model
-    from graphmill.cli.model.placement import session_placement
     from graphmill.cli.model.queue_runners import queue_runners_running
-    from graphmill.cli.reports.jit_report import record_after
-    from graphmill.cli.reports.memory_usage import memory_usage
 
-    is_only_for_jit = steps is not None or source or queue_runners or timeout is not None
-    if not jit and (is_only_for_jit or ((inputs or pixels) and not memory)):
-        raise click.UsageError(
-            "Inputs, --pixels, --queue-runners, --timeout, --steps and --source need --jit: "
-            "without it, the model is not run. --memory takes inputs, too, for their shapes."
-        )
-    if dot and (jit or nodes or memory or settings.as_json):
-        raise click.UsageError(
-            "--dot writes the graph only: leave out --jit, --node, --memory and --json."
-        )
+    options = _Options(**given)
+    options.check(has_inputs=bool(inputs), as_json=settings.as_json)
     sources = input_args.unique(input_args.parse_short(inputs))
-    images = image_options(pixels)
-    with stage(f"preparing {model}"):
-        host, config = session_placement(
-            settings.the_host(), device, executor, allow=allow, trust=trust
-        )
-        loaded = load_model(
-            model, host, tags=tags, signature=signature, fetches=fetches, config=config
-        )
-    with loaded.session, queue_runners_running(loaded, is_on=queue_runners):
-        sources = loaded.named(sources)
-        if jit:
-            with stage("running", loaded.session.waits):
-                record = record_after(
-                    loaded, sources, images, _STEPS if steps is None else steps, timeout
-                )
-        else:
-            feeds = [port.tensor for port in loaded.inputs.values()]
-            record = loaded.session.explain(list(loaded.outputs.values()), feeds)
-        shown = _select_records(record.nodes, nodes)
-        graph = loaded.session.step_graph(record.fetches, record.feeds) if nodes or dot else None
-        usage = (
-            memory_usage(loaded, sources, images, record, is_run=jit, timeout=timeout)
-            if memory
-            else None
-        )
-    if dot and graph is not None:
+    loaded = _load(settings, model, options)
+    with loaded.session, queue_runners_running(loaded, is_on=options.queue_runners):
+        record, usage = _examine(loaded, loaded.named(sources), options)
+        shown = _select_records(record.nodes, options.nodes)
+        needs_graph = options.nodes or options.dot
+        graph = loaded.session.step_graph(record.fetches, record.feeds) if needs_graph else None
+    if options.dot and graph is not None:
         _write_dot(graph, record.nodes)
         return
     view = _View(
@@ -165,9 +115,95 @@ def explain(
         allowed=loaded.session.allowed,
         usage=usage,
     )
-    blocks = view.blocks(is_node_chosen=bool(nodes), jit=jit, source=source)
-    data = {"model": model} | view.data(jit=jit, source=source)
+    blocks = view.blocks(is_node_chosen=bool(options.nodes), jit=options.jit, source=options.source)
+    data = {"model": model} | view.data(jit=options.jit, source=options.source)
     emit(data, blocks, as_json=settings.as_json)
+
+
+@dataclass(frozen=True, slots=True)
+class _Options:
+    """The options of the command."""
+
+    fetches: tuple[str, ...]
+    nodes: tuple[str, ...]
+    device: str | None
+    executor: str | None
+    allow: tuple[str, ...]
+    trust: bool
+    jit: bool
+    steps: int | None
+    memory: bool
+    dot: bool
+    source: bool
+    tags: str | None
+    signature: str | None
+    pixels: str | None
+    queue_runners: bool
+    timeout: float | None
+
+    def check(self, *, has_inputs: bool, as_json: bool) -> None:
+        """Check that no option is given without the one that it belongs to.
+
+        Raises:
+            click.UsageError: one would have no effect.
+        """
+        is_only_for_jit = (
+            self.steps is not None or self.source or self.queue_runners or self.timeout is not None
+        )
+        has_values = has_inputs or self.pixels is not None
+        if not self.jit and (is_only_for_jit or (has_values and not self.memory)):
+            raise click.UsageError(
+                "Inputs, --pixels, --queue-runners, --timeout, --steps and --source need --jit: "
+                "without it, the model is not run. --memory takes inputs, too, for their shapes."
+            )
+        if self.dot and (self.jit or self.nodes or self.memory or as_json):
+            raise click.UsageError(
+                "--dot writes the graph only: leave out --jit, --node, --memory and --json."
+            )
+
+
+def _load(settings: Settings, model: str, options: _Options) -> LoadedModel:
+    from graphmill.cli.model.loaded_model import load_model
+    from graphmill.cli.model.placement import session_placement
+
+    with stage(f"preparing {model}"):
+        host, config = session_placement(
+            settings.the_host(),
+            options.device,
+            options.executor,
+            allow=options.allow,
+            trust=options.trust,
+        )
+        return load_model(
+            model,
+            host,
+            tags=options.tags,
+            signature=options.signature,
+            fetches=options.fetches,
+            config=config,
+        )
+
+
+def _examine(
+    loaded: LoadedModel, sources: Mapping[str, Source], options: _Options
+) -> tuple[StepRecord, MemoryUsage | None]:
+    """Return the record of a step, which runs with `--jit`, and with `--memory` its memory."""
+    from graphmill.cli.input.image_input import image_options
+    from graphmill.cli.reports.jit_report import record_after
+    from graphmill.cli.reports.memory_usage import memory_usage
+
+    images, timeout = image_options(options.pixels), options.timeout
+    if options.jit:
+        steps = _STEPS if options.steps is None else options.steps
+        with stage("running", loaded.session.waits):
+            record = record_after(loaded, sources, images, steps, timeout)
+    else:
+        feeds = [port.tensor for port in loaded.inputs.values()]
+        record = loaded.session.explain(list(loaded.outputs.values()), feeds)
+    if not options.memory:
+        return record, None
+    usage = memory_usage(loaded, sources, images, record, is_run=options.jit, timeout=timeout)
+    return record, usage
 
 
 class _View(NamedTuple):

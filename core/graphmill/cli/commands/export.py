@@ -92,7 +92,7 @@ def export(
         "max_iterations": max_iterations,
     }
     given = {name: value for name, value in options.items() if value is not None}
-    exporter: Any = host.exporters.get(target)
+    of_exporter = _accepted_options(host.exporters.get(target), given)
     with stage(f"exporting {model}"):
         converted = convert_model(
             model,
@@ -103,7 +103,7 @@ def export(
             inputs=inputs,
             host=host,
             config=config,
-            **_accepted_options(exporter, given),
+            **of_exporter,
         )
         save = getattr(converted, "save", None)
         if save is None:
@@ -111,8 +111,7 @@ def export(
                 f"the exporter {target!r} returns a {type(converted).__name__}, which has no "
                 "method save; use graphmill.export.convert_model, which returns it"
             )
-        accepted = _accepted_options(exporter, given)
-        rest = {name: value for name, value in given.items() if name not in accepted}
+        rest = {name: value for name, value in given.items() if name not in of_exporter}
         _check_accepted(target, rest, _accepted_options(save, rest))
         paths = save(out, **rest)
     emit({"model": model, "target": target, "files": paths}, paths, as_json=settings.as_json)

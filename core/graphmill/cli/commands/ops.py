@@ -62,13 +62,22 @@ def ops(
 
     NAME may be a pattern, such as 'Conv*'.
     """
+    is_one = name is not None and not any(character in name for character in _GLOB)
+    has_filters = family is not None or has_kernel is not None
+    if coverage is not None and (name is not None or has_filters):
+        raise click.UsageError("--coverage counts all ops: leave out NAME, --family and --kernels.")
+    if is_one and has_filters:
+        raise click.UsageError(
+            f"--family and --kernels choose ops of a list: leave them out for {name!r}, or write a "
+            "pattern."
+        )
     host = settings.the_host()
     if coverage is not None:
         with stage("importing all kernels"):
             present = set(host.kernels.ops())
         report = survey(coverage, present)
         emit(report.data(), report.blocks(), as_json=settings.as_json)
-    elif name is not None and not any(character in name for character in _GLOB):
+    elif name is not None and is_one:
         _describe(settings, host, name)
     else:
         _list(settings, host, name or "*", family, has_kernel)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from graphmill.cli.batch_run import (
+    BATCH_OPTIONS,
     batch_options,
     check_batch_options,
     refuse_with_each,
@@ -38,10 +40,11 @@ from graphmill.errors import AlreadyExistsError, InvalidArgumentError
 from graphmill.ops.definition.effects import EFFECTS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     import numpy as np
 
+    from graphmill.cli.input.input_args import Source
     from graphmill.cli.model.loaded_model import RunnableModel
     from graphmill.cli.output.formatting import Block
     from graphmill.timeline import Timeline
@@ -100,9 +103,8 @@ if TYPE_CHECKING:
 @click.option(
     "--trace-steps",
     type=click.IntRange(min=1),
-    default=1,
-    show_default=True,
-    help="For --trace: run this many steps; from the fourth on, compiled code may run.",
+    help="For --trace: run this many steps, 1 unless given; from the fourth on, compiled code may "
+    "run.",
 )
 @click.option(
     "--node-times",
@@ -125,28 +127,7 @@ def run(
     inputs: str,
     input_exprs: str,
     input_examples: str,
-    fetches: tuple[str, ...],
-    isolate: bool,
-    limit: tuple[str, ...],
-    tags: str | None,
-    signature: str | None,
-    device: str | None,
-    executor: str | None,
-    forbid: tuple[str, ...],
-    allow: tuple[str, ...],
-    trust: bool,
-    timeout: float | None,
-    queue_runners: bool,
-    top: int | None,
-    labels: str | None,
-    resize: bool,
-    pixels: str | None,
-    outdir: str | None,
-    overwrite: bool,
-    trace: str | None,
-    trace_steps: int,
-    node_times: bool,
-    **batch: Any,
+    **given: Any,
 ) -> None:
     """Run MODEL on inputs and print its outputs.
 
@@ -160,11 +141,6 @@ def run(
     With --each, run MODEL on all rows of files, and write a row of outputs for each to --out:
     graphmill run MODEL --each 'pics/*.png' --batch 32 --out result.csv
     """
-    from graphmill.cli.input.image_input import ImageOptions
-    from graphmill.cli.model.placement import session_placement
-    from graphmill.cli.model.queue_runners import queue_runners_running
-    from graphmill.cli.output.results import output_blocks, read_labels, top_entries
-
     model, short = take_model(arguments, folder)
     sources = input_args.unique([
         *input_args.parse_short(short),
@@ -172,61 +148,148 @@ def run(
         *input_args.parse_expressions(input_exprs),
         *input_args.parse_examples(input_examples),
     ])  # fmt: skip
+    batch = {name: given.pop(name) for name in BATCH_OPTIONS}
     is_batch = check_batch_options(batch)
-    if isolate and (is_batch or queue_runners):
-        option = "--each" if is_batch else "--queue-runners"
-        raise click.UsageError(f"{option} cannot be combined with --isolate")
-    if node_times and trace is None:
-        raise click.UsageError("--node-times needs --trace FILE, which the times are written to")
+    options = _Options(**given)
+    options.check(is_batch=is_batch)
     if is_batch:
-        refuse_with_each(top=top, labels=labels, outdir=outdir, trace=trace)
-        settings_of_run = {
-            "tags": tags,
-            "signature": signature,
-            "fetches": fetches,
-            "device": device,
-            "executor": executor,
-            "forbid": forbid,
-            "allow": allow,
-            "trust": trust,
-            "timeout": timeout,
-            "queue_runners": queue_runners,
-            "resize": resize,
-            "pixels": pixels or "",
-        }
-        code = run_batch(settings, model, sources, batch, settings_of_run, overwrite=overwrite)
-        click.get_current_context().exit(code)
-    names = read_labels(labels) if labels is not None else None
-    with stage(f"loading {model}"):
-        load = _loader(device, limit, isolate=isolate)
-        host, config = session_placement(
-            settings.the_host(), device, executor, forbid, allow, trust=trust
+        code = run_batch(
+            settings, model, sources, batch, options.of_batch(), overwrite=options.overwrite
         )
-        config.graphmill.jit_node_times = node_times
-        loaded = load(model, host, tags=tags, signature=signature, fetches=fetches, config=config)
-    targets = _targets(loaded.outputs, outdir, overwrite=overwrite)
-    notes: list[str] = []
-    images = ImageOptions(resize=resize, pixels=pixels or "", on_note=notes.append)
-    values = loaded.read(sources, images)
-    for note in () if settings.as_json else notes:
-        say(f"graphmill: {note}", err=True)
-    with (
-        stage("running", loaded.session.waits),
-        queue_runners_running(loaded, is_on=queue_runners),
-        _example_advice(is_on=bool(input_examples)),
-    ):
-        timeline = None
-        if trace is None:
-            results = loaded.run(values, timeout)
-        else:
-            results, timeline = _run_traced(loaded, values, timeout, trace_steps)
+        click.get_current_context().exit(code)
+    _run_once(settings, model, sources, options, has_examples=bool(input_examples))
+
+
+@dataclass(frozen=True, slots=True)
+class _Options:
+    """The options of the command, except those of inputs and of a batch run."""
+
+    fetches: tuple[str, ...]
+    isolate: bool
+    limit: tuple[str, ...]
+    tags: str | None
+    signature: str | None
+    device: str | None
+    executor: str | None
+    forbid: tuple[str, ...]
+    allow: tuple[str, ...]
+    trust: bool
+    timeout: float | None
+    queue_runners: bool
+    top: int | None
+    labels: str | None
+    resize: bool
+    pixels: str | None
+    outdir: str | None
+    overwrite: bool
+    trace: str | None
+    trace_steps: int | None
+    node_times: bool
+
+    def check(self, *, is_batch: bool) -> None:
+        """Check that no option is given without the one that it belongs to.
+
+        Raises:
+            click.UsageError: one would have no effect.
+        """
+        if is_batch:
+            refuse_with_each(top=self.top, labels=self.labels, outdir=self.outdir, trace=self.trace)
+        if self.isolate and (is_batch or self.queue_runners):
+            option = "--each" if is_batch else "--queue-runners"
+            raise click.UsageError(f"{option} cannot be combined with --isolate")
+        if self.isolate and self.device is not None:
+            raise click.UsageError("--device cannot be combined with --isolate, which uses the CPU")
+        if self.limit and not self.isolate:
+            raise click.UsageError("--limit is for isolated models; add --isolate")
+        if self.trace is None and (self.node_times or self.trace_steps is not None):
+            option = "--node-times" if self.node_times else "--trace-steps"
+            raise click.UsageError(f"{option} needs --trace FILE, which the times are written to")
+        if self.labels is not None and self.top is None:
+            raise click.UsageError("--labels needs --top N, the number of values that get a label")
+        if self.overwrite and self.outdir is None and not is_batch:
+            raise click.UsageError("--overwrite needs --outdir FOLDER, or --each with --out FILE")
+
+    def of_batch(self) -> dict[str, Any]:
+        """Return the settings of `graphmill.batch.run` that are named after options."""
+        names = ("tags", "signature", "fetches", "device", "executor", "forbid", "allow", "trust")
+        values = {name: getattr(self, name) for name in (*names, "timeout", "queue_runners")}
+        return {**values, "resize": self.resize, "pixels": self.pixels or ""}
+
+
+def _run_once(
+    settings: Settings,
+    model: str,
+    sources: Mapping[str, Source],
+    options: _Options,
+    *,
+    has_examples: bool,
+) -> None:
+    """Run a model on one set of inputs, and print or write its outputs."""
+    from graphmill.cli.input.image_input import ImageOptions
+    from graphmill.cli.output.results import output_blocks, read_labels, top_entries
+
+    names = read_labels(options.labels) if options.labels is not None else None
+    loaded = _load(settings, model, options)
+    with loaded.session:
+        targets = _targets(loaded.outputs, options.outdir, overwrite=options.overwrite)
+        notes: list[str] = []
+        images = ImageOptions(options.resize, options.pixels or "", on_note=notes.append)
+        values = loaded.read(sources, images)
+        for note in () if settings.as_json else notes:
+            say(f"graphmill: {note}", err=True)
+        with _example_advice(is_on=has_examples):
+            results, timeline = _run(loaded, values, options)
     _write(results, targets)
-    largest = {} if top is None else top_entries(results, top, names)
-    data = {"model": model, "outputs": results, **({} if top is None else {"top": largest})}
+    largest = {} if options.top is None else top_entries(results, options.top, names)
+    data = {"model": model, "outputs": results}
+    if options.top is not None:
+        data["top"] = largest
     if notes:
         data["notes"] = notes
+    trace = options.trace
     save = None if timeline is None or trace is None else partial(timeline.save, trace)
     _emit_and_save(data, output_blocks(results, largest), save, as_json=settings.as_json)
+
+
+def _load(settings: Settings, model: str, options: _Options) -> RunnableModel:
+    """Load the model: in this process, or in one of its own."""
+    from graphmill.cli.model.placement import session_placement
+
+    with stage(f"loading {model}"):
+        load = _loader(options)
+        host, config = session_placement(
+            settings.the_host(),
+            options.device,
+            options.executor,
+            options.forbid,
+            options.allow,
+            trust=options.trust,
+        )
+        config.graphmill.jit_node_times = options.node_times
+        loaded: RunnableModel = load(
+            model,
+            host,
+            tags=options.tags,
+            signature=options.signature,
+            fetches=options.fetches,
+            config=config,
+        )
+        return loaded
+
+
+def _run(
+    loaded: RunnableModel, values: dict[str, np.ndarray[Any, Any]], options: _Options
+) -> tuple[dict[str, Any], Timeline | None]:
+    """Run the steps, and return the results of the last one, and the trace if there is one."""
+    from graphmill.cli.model.queue_runners import queue_runners_running
+
+    with (
+        stage("running", loaded.session.waits),
+        queue_runners_running(loaded, is_on=options.queue_runners),
+    ):
+        if options.trace is None:
+            return loaded.run(values, options.timeout), None
+        return _run_traced(loaded, values, options.timeout, options.trace_steps or 1)
 
 
 def _emit_and_save(
@@ -259,22 +322,16 @@ def _example_advice(*, is_on: bool) -> Iterator[None]:
         raise
 
 
-def _loader(
-    device: str | None, limit: tuple[str, ...], *, isolate: bool
-) -> Callable[..., RunnableModel]:
-    """Return the function that loads the model: in this process, or in one of its own."""
-    if not isolate:
-        if limit:
-            raise click.UsageError("--limit is for isolated models; add --isolate")
+def _loader(options: _Options) -> Callable[..., RunnableModel]:
+    """Return the function that loads the model."""
+    if not options.isolate:
         from graphmill.cli.model.loaded_model import load_model
 
         return load_model
     from graphmill.cli.model.isolated_model import load_isolated_model
     from graphmill.isolation.limits import IsolationLimits
 
-    if device is not None:
-        raise click.UsageError("--device cannot be combined with --isolate, which uses the CPU")
-    return partial(load_isolated_model, limits=IsolationLimits.parse(limit))
+    return partial(load_isolated_model, limits=IsolationLimits.parse(options.limit))
 
 
 def _run_traced(

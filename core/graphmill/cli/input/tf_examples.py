@@ -39,6 +39,10 @@ def _fill(feature: Feature, members: Any, label: str) -> None:
             member.encode() if isinstance(member, str) else member for member in members
         )
     elif all(isinstance(member, int) for member in members):
+        if not all(-(2**63) <= member < 2**63 for member in members):
+            raise InvalidArgumentError(
+                f"{label} has an integer that an int64 cannot hold; write a float, such as 1e20"
+            )
         feature.int64_list.value.extend(members)
     elif all(isinstance(member, (int, float)) for member in members):
         feature.float_list.value.extend(members)

@@ -150,3 +150,10 @@ def test_the_settings_of_tolerances_are_checked(graphmill_cli: Cli, tmp_path: Pa
     result = graphmill_cli("compare", model(tmp_path, "a.pb", 2.0), "x=[0, 0.5]", "--rtol", "-1")
     assert "rtol is -1.0; expected a number of at least 0" in result.err
     assert result.code not in (0, 1)
+
+
+def test_every_tensor_is_compared_only_of_two_runs(graphmill_cli: Cli, tmp_path: Path) -> None:
+    path = model(tmp_path, "a.pb", 2.0)
+    result = graphmill_cli("compare", path, "x=[0, 0.5]", "--b", "float64", "--every-tensor")
+    assert result.code == 2
+    assert "--every-tensor is for two runs; --b float64 determines" in result.err

@@ -249,3 +249,20 @@ def test_invalid_survey_is_reported(
     outcome = graphmill_cli("ops", "--coverage", str(tmp_path), host=host)
     assert outcome.code != 0
     assert "op_frequency.json" in outcome.err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("Add", "--coverage", "survey"),
+        ("--coverage", "survey", "--family", "math"),
+        ("Add", "--family", "math"),
+        ("Add", "--no-kernels"),
+    ],
+)
+def test_option_without_effect_is_refused(
+    graphmill_cli: Callable[..., Any], arguments: tuple[str, ...]
+) -> None:
+    outcome = graphmill_cli("ops", *arguments)
+    assert outcome.code == 2
+    assert "leave" in outcome.err

@@ -509,3 +509,51 @@ def test_wrong_options_of_isolation_are_refused(
     outcome = graphmill_cli("run", frozen, seven, *arguments)
     assert outcome.code == code
     assert message in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--labels", "names.txt"), "--labels needs --top"),
+        (("--overwrite",), "--overwrite needs --outdir"),
+        (("--trace-steps", "2"), "--trace-steps needs --trace"),
+        (("--limit", "seconds=1", "--each", "x.npy", "--out", "y.csv"), "add --isolate"),
+        (("--isolate", "--device", "CPU"), "--device cannot be combined with --isolate"),
+    ],
+)
+def test_option_without_effect_is_refused(
+    graphmill_cli: Cli, frozen: str, options: tuple[str, ...], message: str
+) -> None:
+    outcome = graphmill_cli("run", frozen, *options)
+    assert outcome.code == 2
+    assert message in outcome.err
+
+
+def test_session_is_closed_after_the_step(
+    graphmill_cli: Cli, frozen: str, seven: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed: list[graphmill.Session] = []
+    close = graphmill.Session.close
+
+    def record(self: graphmill.Session) -> None:
+        closed.append(self)
+        close(self)
+
+    monkeypatch.setattr(graphmill.Session, "close", record)
+    assert graphmill_cli("run", frozen, seven).code == 0
+    assert len(closed) == 1
+
+
+def test_example_with_an_integer_beyond_int64_is_refused(
+    graphmill_cli: Cli, tmp_path: Path
+) -> None:
+    graph = graphmill.Graph()
+    with graph.as_default():
+        text = graph.placeholder("string", [None], name="examples")
+        graphmill.ops.array.identity(text, name="same")
+    model = tmp_path / "x.pb"
+    model.write_bytes(graph.as_graph_def().SerializeToString())
+    value = 'examples=[{"age": [99999999999999999999]}]'
+    outcome = graphmill_cli("run", str(model), "--input_examples", value)
+    assert outcome.code == 3
+    assert "feature 'age' of input 'examples' has an integer" in outcome.err
