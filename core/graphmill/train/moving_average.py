@@ -11,6 +11,7 @@ from graphmill import functions
 from graphmill.deprecations import renamed_arguments, warn_renamed
 from graphmill.errors import InvalidArgumentError
 from graphmill.graph.dependencies import group
+from graphmill.graph.infer_graph import infer_graph
 from graphmill.graph.variable import Variable, trainable_variables
 from graphmill.ops import math
 
@@ -68,7 +69,7 @@ class ExponentialMovingAverage:
             var_list: variables and tensors; by default all trainable variables.
         """
         chosen = trainable_variables() if var_list is None else list(var_list)
-        graph: Any = chosen[0].graph
+        graph: Any = infer_graph(*chosen)
         for variable in chosen:
             if variable not in self._averages:
                 self._averages[variable] = self._average_of(variable)

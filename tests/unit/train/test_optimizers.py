@@ -187,3 +187,10 @@ def test_shrinkage_as_eighth_argument_of_ftrl_is_taken_with_a_warning() -> None:
     old_order: Any = (0.1, -0.5, 0.1, 0.0, 0.0, False, "Ftrl", 0.2)
     with pytest.warns(DeprecationWarning, match="eighth argument of FtrlOptimizer"):
         assert train.FtrlOptimizer(*old_order).update_op == "FtrlV2"
+
+
+def test_averages_of_no_variables_have_nothing_to_update() -> None:
+    with graphmill.Graph().as_default(), graphmill.Session() as session:
+        update = train.ExponentialMovingAverage(0.5).apply()
+        assert update.op == "NoOp"
+        assert session.run(update) is None
