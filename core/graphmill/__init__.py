@@ -3,7 +3,7 @@
     import graphmill
 
     with graphmill.Session(graph="model.pb") as session:
-        y = session.run("y:0", {"x:0": x})
+        print(session.run("y:0", {"x:0": [1.0, 2.0]}))  # [2. 4.]
 
 Names are imported lazily, on first use, so `import graphmill` is fast.
 """

@@ -1,6 +1,7 @@
 """Losses of labels and predictions, as in `tf.compat.v1.losses`.
 
-    loss = graphmill.losses.mean_squared_error(labels, predictions)
+    loss = graphmill.losses.mean_squared_error(labels=[1.0, 2.0], predictions=[1.0, 4.0])
+    print(session.run(loss))  # 2.0
 
 Each function returns a scalar (unless the reduction is `Reduction.NONE`) and adds it to the
 collection "losses" of the graph, which `get_total_loss` sums. Names, arguments and values are

@@ -1,9 +1,11 @@
 """`Timeline`: the nodes of traced steps as a trace for Perfetto and `chrome://tracing`.
 
+    x = F.placeholder("float32", [])
+    y = x * 2.0
     timeline = graphmill.timeline.Timeline()
     for number in range(3):
         trace = graphmill.timeline.StepTrace()
-        session.run(y, run_metadata=trace)
+        session.run(y, {x: 1.0}, run_metadata=trace)
         timeline.add_step(trace, f"step {number}")
     timeline.add_compilations(session)
     timeline.save("trace.json")

@@ -1,8 +1,10 @@
 """Run a model on many rows: images of a folder, lines of a table, records, texts.
 
-    graphmill.batch.run("model", "pics/*.png", "result.csv", batch_size=32)
-    for prediction in graphmill.batch.predict("model", [{"x": 1.0}, {"x": 2.0}]):
-        print(prediction.outputs["y"])
+    np.savez("rows.npz", x=[1.0, 2.0, 3.0])
+    report = graphmill.batch.run("model.pb", "rows.npz", "result.csv", batch_size=32)
+    print(report.rows)  # 3
+    for prediction in graphmill.batch.predict("model.pb", [{"x": 1.5}]):
+        print(prediction.outputs["y:0"])  # 3.0
 
 `graphmill run MODEL --each FILES --out RESULT` is the same on the command line.
 """

@@ -1,7 +1,8 @@
 """Compare what two sessions compute, node by node.
 
-    found = graphmill.comparison.compare_sessions(a, b, ["scores:0"], {"image:0": image})
-    print(found)
+    with graphmill.Session(graph="model.pb") as a, graphmill.Session(graph="model.pb") as b:
+        found = graphmill.comparison.compare_sessions(a, b, ["y:0"], {"x:0": [1.0, 2.0]})
+    print(found.agrees)  # True
 
 `graphmill compare` does this on the command line. See docs/howto/compare.md.
 """

@@ -1,10 +1,12 @@
 """Step through a graph node by node, and record what happens in a step.
 
-    with graphmill.debug.Debugger(session, "loss", {x: batch}) as debugger:
+    x = F.placeholder("float32", [2])
+    y = graphmill.ops.math.log(x, name="y")
+    with graphmill.debug.Debugger(session, y, {x: [1.0, 0.0]}) as debugger:
         debugger.break_on_nan()
-        print(debugger.resume())
+        print(debugger.resume())  # breakpoint 1 (nan *) after 1: y (Log) -> float32[2] [0.0, -inf]
 
-    recording = graphmill.debug.record(session, "loss", {x: batch})
+    recording = graphmill.debug.record(session, y, {x: [1.0, 0.0]})
     graphmill.debug.save(recording, "step.gmrec")
 
 `graphmill debug` does this on the command line. See docs/howto/debug.md.

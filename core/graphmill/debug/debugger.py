@@ -27,10 +27,12 @@ if TYPE_CHECKING:
 class Debugger(Player, StepDriver):
     """Runs one step node by node.
 
-        with graphmill.debug.Debugger(session, "loss", {x: batch}) as debugger:
+        x = F.placeholder("float32", [2])
+        y = graphmill.ops.math.log(x, name="y")
+        with graphmill.debug.Debugger(session, -y, {x: [1.0, 0.0]}) as debugger:
             debugger.break_on_nan()
-            print(debugger.resume())
-            print(debugger.where())
+            debugger.resume()
+            print(debugger.where().splitlines()[0])  # next: Neg (Neg)
 
     The step uses the session's variables, queues and random numbers, and computes what `run` would.
     Nothing is compiled in it, and its kernels run one after the other in the calling thread: the

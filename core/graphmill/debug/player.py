@@ -49,9 +49,11 @@ class Stop(NamedTuple):
 class Player:
     """Goes through a recording node by node, from its beginning.
 
-        player = graphmill.debug.Player(graphmill.debug.load("step.gmrec"))
+        x = F.placeholder("float32", [2])
+        y = graphmill.ops.math.log(x, name="y")
+        player = graphmill.debug.Player(graphmill.debug.record(session, y, {x: [1.0, 0.0]}))
         player.break_on_nan()
-        print(player.resume())
+        print(player.resume())  # breakpoint 1 (nan *) after 1: y (Log) -> float32[2] [0.0, -inf]
 
     `Debugger` does the same with a step that runs.
 

@@ -59,9 +59,11 @@ class ReplayDifference(NamedTuple):
 class Replay(Debugger):
     """Runs the step of a recording again, under the debugger.
 
-        with graphmill.debug.Replay(session, graphmill.debug.load("step.gmrec")) as replay:
+        x = F.placeholder("float32", [2])
+        recording = graphmill.debug.record(session, x * 2.0, {x: [1.0, 0.0]})
+        with graphmill.debug.Replay(session, recording) as replay:
             replay.resume()
-            print(replay.differences)
+            print(replay.differences)  # []
 
     The session may be another one than that of the recording, and its variables need no values: it
     only has to have the same graph. Its state does not change.

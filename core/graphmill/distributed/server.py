@@ -30,7 +30,7 @@ class Server:
 
         with graphmill.Server() as server:
             with graphmill.Session(server.target, graph="model.pb") as session:
-                ...
+                print(session.run("y:0", {"x:0": [1.0, 2.0]}))  # [2. 4.]
 
     Args:
         cluster: the addresses of all tasks: `{"worker": ["host:port", ...], "ps": {0: "..."}}`, a

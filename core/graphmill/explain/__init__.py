@@ -1,10 +1,10 @@
 """Explain a step: the device, kernel and tier of each node, with the reasons.
 
-    from graphmill.explain import explain, explain_all
+    from graphmill.explain import explain
 
     with graphmill.Session(graph="model.pb") as session:
-        for record in explain(session, fetches=["y:0"], feeds=["x:0"]):
-            print(record)
+        records = explain(session, fetches=["y:0"], feeds=["x:0"])
+    print(records[1].op, records[1].device)  # Mul /job:localhost/replica:0/task:0/device:CPU:0
 
 `Session.explain` returns the complete record of one signature (`StepRecord`).
 """

@@ -2,8 +2,9 @@
 
     from graphmill import functions as F
 
-    y = F.matmul(x, weights, transpose_b=True)
-    loss = F.reduce_mean(F.cast(labels, "float32") * y, axis=[0, 1])
+    y = F.matmul([[1.0, 2.0]], [[3.0, 4.0]], transpose_b=True)
+    loss = F.reduce_mean(F.cast([1], "float32") * y, axis=[0, 1])
+    print(session.run(loss))  # 11.0
 
 Names, arguments and their order are those of `tf.compat.v1` and `tf.compat.v1.nn`. Each function
 adds a few nodes of raw ops (`graphmill.ops`), which remain available. Ops that

@@ -1,7 +1,7 @@
 """`write`: one HTML file that shows a model's graph, what was compiled, what ran, and why.
 
-    with graphmill.Session(graph=graph) as session:
-        graphmill.report.write(session, "report.html", fetches=y, feed_dict={x: [1.0]}, steps=20)
+    x = F.placeholder("float32", [1])
+    graphmill.report.write(session, "report.html", fetches=x * 2.0, feed_dict={x: [1.0]}, steps=20)
 
 The file needs no network. `collect` returns what it shows as plain values, `render` the page for
 these. `graphmill report MODEL` does this on the command line. See docs/howto/report.md.

@@ -40,7 +40,8 @@ class SavedModel:
     """A loaded SavedModel, with restored variables, after its initializer has run.
 
         with graphmill.saved_model.load("digits") as model:
-            answer = model.signatures["serving_default"](image=pixels)
+            answer = model.signatures["serving_default"](image=np.zeros([1, 8, 8, 1]))
+        print(sorted(answer))  # ['classes', 'probabilities']
 
     Attributes:
         path: the model's folder.

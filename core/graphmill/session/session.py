@@ -46,7 +46,7 @@ class Session:
     """Runs the nodes of a graph and holds its variables and other resources.
 
         with graphmill.Session(graph="model.pb") as session:
-            probabilities = session.run("softmax:0", {"image:0": image})
+            print(session.run("y:0", {"x:0": [1.0, 2.0]}))  # [2. 4.]
 
     Args:
         target: empty for a session in this process; else the target of a server, such as

@@ -1,7 +1,7 @@
 """Training: optimizers that add nodes to a graph, the global step, averages, checkpoints.
 
-    loss = ...
-    step = graphmill.train.AdamOptimizer(0.01).minimize(loss)
+    w = graphmill.Variable(3.0)
+    step = graphmill.train.AdamOptimizer(0.01).minimize(w * w)
     saver = graphmill.train.Saver()
 
 Classes, variable names and files are the same as in `tf.compat.v1.train`.

@@ -61,7 +61,11 @@ _logger = logging.getLogger(__name__)
 class MonitoredSession:
     """Runs steps of a training program.
 
-        with graphmill.train.MonitoredTrainingSession(checkpoint_dir="run") as session:
+        w = graphmill.Variable(3.0)
+        global_step = graphmill.train.get_or_create_global_step()
+        train_step = graphmill.train.AdamOptimizer(0.1).minimize(w * w, global_step)
+        hooks = [graphmill.train.StopAtStepHook(num_steps=5)]
+        with graphmill.train.MonitoredSession(hooks=hooks) as session:
             while not session.should_stop():
                 session.run(train_step)
 
