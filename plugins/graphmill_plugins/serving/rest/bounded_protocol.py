@@ -1,4 +1,4 @@
-"""`BoundedProtocol`: uvicorn's HTTP protocol with limits on slow clients.
+"""`bounded_protocol`: uvicorn's HTTP protocol with limits on slow clients.
 
 uvicorn only limits how long a connection may be idle between requests. A client that sends a byte
 now and then, or never reads its response, would hold a connection forever.
@@ -8,7 +8,7 @@ A request that arrives in one piece is answered by a `DirectExchange`, others th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
@@ -26,145 +26,154 @@ MAX_HEAD_BYTES: Final = 64 << 10
 """The largest request line with headers."""
 
 
+class _BoundedProtocol(HttpToolsProtocol):  # type: ignore[misc]
+    """A connection; `bounded_protocol` returns a subclass for one server.
+
+    Attributes:
+        application: answers the requests; the same that uvicorn calls.
+        seconds: how long a client may take to send a request, and to receive a response.
+    """
+
+    application: ClassVar[Application]
+    seconds: ClassVar[float]
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._is_in_head = True
+        self._is_in_body = False
+        self._head_bytes = 0
+        self._parts: list[bytes] | None = None
+        """The body of a request that may still arrive in one piece."""
+        self._receive_timer: asyncio.TimerHandle | None = None
+        self._send_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        super().connection_made(JoinedWrites(transport))
+        self._receive_timer = self.loop.call_later(self.seconds, self._give_up_receiving)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_receive_timer()
+        self._stop_send_timer()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        self._head_bytes += len(data)
+        super().data_received(data)
+        if self.transport.is_closing():
+            return
+        if self._parts is not None:
+            self._start_reading(self._parts)
+        if self._is_in_head and self._head_bytes > MAX_HEAD_BYTES:
+            self._refuse(431, f"the headers have more than {MAX_HEAD_BYTES} bytes")
+        elif not self._is_receiving():
+            self._stop_receive_timer()
+        elif self._receive_timer is None:
+            self._receive_timer = self.loop.call_later(self.seconds, self._give_up_receiving)
+
+    def on_message_begin(self) -> None:
+        self._is_in_head = True
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        self._is_in_head, self._is_in_body = False, True
+        if self._may_be_direct():
+            self._parts = []
+        else:
+            super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        if self._parts is not None:
+            self._parts.append(body)
+        else:
+            super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._is_in_body = False
+        self._head_bytes = 0
+        parts, self._parts = self._parts, None
+        if parts is None:
+            super().on_message_complete()
+        else:
+            self._answer(b"".join(parts))
+
+    def on_response_complete(self) -> None:
+        self.transport.flush()
+        super().on_response_complete()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        if self._send_timer is None:
+            self._send_timer = self.loop.call_later(self.seconds, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._stop_send_timer()
+
+    def _may_be_direct(self) -> bool:
+        """Return whether a request may be answered without ASGI, if it arrives whole."""
+        return (
+            self.url.startswith(b"/")
+            and self.url.isascii()
+            and (self.cycle is None or self.cycle.response_complete)
+            and max(len(self.connections), len(self.tasks)) < self.limit_concurrency
+            and not self.expect_100_continue
+            and not self.parser.should_upgrade()
+            and self.parser.get_method() != b"HEAD"
+        )
+
+    def _start_reading(self, parts: list[bytes]) -> None:
+        """Let uvicorn answer a request whose body has not arrived whole."""
+        self._parts = None
+        super().on_headers_complete()
+        for part in parts:
+            super().on_body(part)
+
+    def _answer(self, body: bytes) -> None:
+        parser = self.parser
+        keep_alive = parser.get_http_version() != "1.0" and parser.should_keep_alive()
+        exchange = self.cycle = DirectExchange(self, keep_alive=keep_alive)
+        path, client = self.url.partition(b"?")[0], self.client[0] if self.client else ""
+        method = parser.get_method().decode("ascii")
+        head = RequestHead(method, path, self.headers, client)
+        exchange.start(self.application.respond, head, body)
+
+    def _is_receiving(self) -> bool:
+        return self._is_in_body or (self._is_in_head and self._head_bytes > 0)
+
+    def _give_up_receiving(self) -> None:
+        self._receive_timer = None
+        if self.transport.is_closing():
+            return
+        if self._is_receiving():
+            self._refuse(408, f"the request was not received within {self.seconds:g} s")
+        else:
+            self.transport.close()
+
+    def _refuse(self, status: int, message: str) -> None:
+        """Answer instead of the application, unless it has answered, and close."""
+        if self.cycle is None or not self.cycle.response_started or self._is_in_head:
+            body = error_body(message)
+            head = b"content-type: application/json\r\ncontent-length: %d\r\n" % len(body)
+            self.transport.write(STATUS_LINE[status] + head + b"connection: close\r\n\r\n" + body)
+        self.transport.close()
+
+    def _stop_receive_timer(self) -> None:
+        if self._receive_timer is not None:
+            self._receive_timer.cancel()
+            self._receive_timer = None
+
+    def _stop_send_timer(self) -> None:
+        if self._send_timer is not None:
+            self._send_timer.cancel()
+            self._send_timer = None
+
+
 def bounded_protocol(application: Application, seconds: float) -> type[HttpToolsProtocol]:
-    """Return a class of protocols for a server.
+    """Return the class of the connections of a server, which uvicorn creates.
 
     Args:
         application: answers the requests; the same that uvicorn calls.
         seconds: how long a client may take to send a request, and to receive a response.
     """
-
-    class BoundedProtocol(HttpToolsProtocol):  # type: ignore[misc]
-        def __init__(self, *arguments: Any, **named: Any) -> None:
-            super().__init__(*arguments, **named)
-            self._is_in_head = True
-            self._is_in_body = False
-            self._head_bytes = 0
-            self._parts: list[bytes] | None = None
-            """The body of a request that may still arrive in one piece."""
-            self._receive_timer: asyncio.TimerHandle | None = None
-            self._send_timer: asyncio.TimerHandle | None = None
-
-        def connection_made(self, transport: asyncio.Transport) -> None:
-            super().connection_made(JoinedWrites(transport))
-            self._receive_timer = self.loop.call_later(seconds, self._give_up_receiving)
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            self._stop_receive_timer()
-            self._stop_send_timer()
-            super().connection_lost(exc)
-
-        def data_received(self, data: bytes) -> None:
-            self._head_bytes += len(data)
-            super().data_received(data)
-            if self.transport.is_closing():
-                return
-            if self._parts is not None:
-                self._start_reading(self._parts)
-            if self._is_in_head and self._head_bytes > MAX_HEAD_BYTES:
-                self._refuse(431, f"the headers have more than {MAX_HEAD_BYTES} bytes")
-            elif not self._is_receiving():
-                self._stop_receive_timer()
-            elif self._receive_timer is None:
-                self._receive_timer = self.loop.call_later(seconds, self._give_up_receiving)
-
-        def on_message_begin(self) -> None:
-            self._is_in_head = True
-            super().on_message_begin()
-
-        def on_headers_complete(self) -> None:
-            self._is_in_head, self._is_in_body = False, True
-            if self._may_be_direct():
-                self._parts = []
-            else:
-                super().on_headers_complete()
-
-        def on_body(self, body: bytes) -> None:
-            if self._parts is not None:
-                self._parts.append(body)
-            else:
-                super().on_body(body)
-
-        def on_message_complete(self) -> None:
-            self._is_in_body = False
-            self._head_bytes = 0
-            parts, self._parts = self._parts, None
-            if parts is None:
-                super().on_message_complete()
-            else:
-                self._answer(b"".join(parts))
-
-        def on_response_complete(self) -> None:
-            self.transport.flush()
-            super().on_response_complete()
-
-        def pause_writing(self) -> None:
-            super().pause_writing()
-            if self._send_timer is None:
-                self._send_timer = self.loop.call_later(seconds, self.transport.abort)
-
-        def resume_writing(self) -> None:
-            super().resume_writing()
-            self._stop_send_timer()
-
-        def _may_be_direct(self) -> bool:
-            """Return whether a request may be answered without ASGI, if it arrives whole."""
-            return (
-                self.url.startswith(b"/")
-                and self.url.isascii()
-                and (self.cycle is None or self.cycle.response_complete)
-                and max(len(self.connections), len(self.tasks)) < self.limit_concurrency
-                and not self.expect_100_continue
-                and not self.parser.should_upgrade()
-                and self.parser.get_method() != b"HEAD"
-            )
-
-        def _start_reading(self, parts: list[bytes]) -> None:
-            """Let uvicorn answer a request whose body has not arrived whole."""
-            self._parts = None
-            super().on_headers_complete()
-            for part in parts:
-                super().on_body(part)
-
-        def _answer(self, body: bytes) -> None:
-            parser = self.parser
-            keep_alive = parser.get_http_version() != "1.0" and parser.should_keep_alive()
-            exchange = self.cycle = DirectExchange(self, keep_alive=keep_alive)
-            path, client = self.url.partition(b"?")[0], self.client[0] if self.client else ""
-            method = parser.get_method().decode("ascii")
-            head = RequestHead(method, path, self.headers, client)
-            exchange.start(application.respond, head, body)
-
-        def _is_receiving(self) -> bool:
-            return self._is_in_body or (self._is_in_head and self._head_bytes > 0)
-
-        def _give_up_receiving(self) -> None:
-            self._receive_timer = None
-            if self.transport.is_closing():
-                return
-            if self._is_receiving():
-                self._refuse(408, f"the request was not received within {seconds:g} s")
-            else:
-                self.transport.close()
-
-        def _refuse(self, status: int, message: str) -> None:
-            """Answer instead of the application, unless it has answered, and close."""
-            if self.cycle is None or not self.cycle.response_started or self._is_in_head:
-                body = error_body(message)
-                head = b"content-type: application/json\r\ncontent-length: %d\r\n" % len(body)
-                self.transport.write(
-                    STATUS_LINE[status] + head + b"connection: close\r\n\r\n" + body
-                )
-            self.transport.close()
-
-        def _stop_receive_timer(self) -> None:
-            if self._receive_timer is not None:
-                self._receive_timer.cancel()
-                self._receive_timer = None
-
-        def _stop_send_timer(self) -> None:
-            if self._send_timer is not None:
-                self._send_timer.cancel()
-                self._send_timer = None
-
-    return BoundedProtocol
+    attributes = {"application": application, "seconds": seconds}
+    return type("BoundedProtocol", (_BoundedProtocol,), attributes)
