@@ -56,7 +56,8 @@ if TYPE_CHECKING:
         polynomial_decay,
     )
     from graphmill.train.meta_graph import export_meta_graph, import_meta_graph, write_graph
-    from graphmill.train.monitored_session import MonitoredSession, MonitoredTrainingSession
+    from graphmill.train.monitored_session import MonitoredSession
+    from graphmill.train.monitored_training_session import MonitoredTrainingSession
     from graphmill.train.moving_average import ExponentialMovingAverage
     from graphmill.train.optimizer import Optimizer
     from graphmill.train.optimizers import (
@@ -204,7 +205,8 @@ _HOMES = {
         "SecondOrStepTimer",
         "StopAtStepHook",
     ),
-    "graphmill.train.monitored_session": ("MonitoredSession", "MonitoredTrainingSession"),
+    "graphmill.train.monitored_session": ("MonitoredSession",),
+    "graphmill.train.monitored_training_session": ("MonitoredTrainingSession",),
     "graphmill.train.moving_average": ("ExponentialMovingAverage",),
     "graphmill.train.optimizer": ("Optimizer",),
     "graphmill.train.optimizers": tuple(name for name in __all__ if name.endswith("Optimizer")),
