@@ -20,8 +20,6 @@ LEFT_OUT = {
     "FileWriter": "graph_def: deprecated",
     "Iterator": "made by functions of datasets; users do not call its constructor",
     "Optimizer": "update rules are ops here, so subclasses of TensorFlow's class do not apply",
-    "Scaffold": "ready_op: not offered, a session checks the variables of the graph",
-    "SummarySaverHook": "scaffold: not offered, pass summary_op",
     "argmax": "dimension: deprecated",
     "argmin": "dimension: deprecated",
     "matmul": "output_type, grad_a, grad_b: not offered",

@@ -133,7 +133,7 @@ def _summary_hooks(
     hooks: list[SessionRunHook] = []
     if log_step_count_steps:
         hooks.append(StepCounterHook(log_step_count_steps, output_dir=folder))
-    if creator.scaffold.graph.summaries:
+    if creator.scaffold.summary_op is not None or creator.scaffold.graph.summaries:
         steps, secs = (_SUMMARY_STEPS, None) if intervals == (None, None) else intervals
-        hooks.append(SummarySaverHook(steps, secs, output_dir=folder))
+        hooks.append(SummarySaverHook(steps, secs, output_dir=folder, scaffold=creator.scaffold))
     return hooks

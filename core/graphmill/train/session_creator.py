@@ -11,12 +11,13 @@ import time
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
-from graphmill.errors import DeadlineExceededError
+from graphmill.errors import DeadlineExceededError, InvalidArgumentError
 from graphmill.session.session import Session
 from graphmill.train.scaffold import Scaffold
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Callable
 
     from graphmill.plugin.host import Host
 
@@ -45,7 +46,12 @@ class ChiefSessionCreator(SessionCreator):
         master: the target of the sessions; empty for this process.
         config: their `ConfigProto`.
         checkpoint_dir: the folder of the checkpoints; None to initialize every session.
+        checkpoint_filename_with_path: the prefix of a checkpoint from which each session is
+            restored, instead of the latest one of a folder.
         host: supplies kernels and devices; by default the default host.
+
+    Raises:
+        InvalidArgumentError: both a folder and a checkpoint are given.
     """
 
     def __init__(
@@ -54,19 +60,24 @@ class ChiefSessionCreator(SessionCreator):
         master: str = "",
         config: Any = None,
         checkpoint_dir: Path | None = None,
+        checkpoint_filename_with_path: Path | None = None,
         *,
         host: Host | None = None,
     ) -> None:
         self.scaffold = Scaffold() if scaffold is None else scaffold
         self._master, self._config, self._host = master, config, host
-        self._checkpoint_dir = checkpoint_dir
+        if checkpoint_dir is not None and checkpoint_filename_with_path is not None:
+            raise InvalidArgumentError(
+                "give either checkpoint_dir or checkpoint_filename_with_path"
+            )
+        self._checkpoint_dir, self._checkpoint = checkpoint_dir, checkpoint_filename_with_path
 
     def create_session(self) -> Session:
         """Return a new session with initialized variables; see `SessionCreator`."""
         self.scaffold.finalize()
         session = Session(self._master, self.scaffold.graph, self._config, self._host)
         try:
-            self.scaffold.initialize(session, self._checkpoint_dir)
+            self.scaffold.initialize(session, self._checkpoint_dir, self._checkpoint)
         except BaseException:
             session.close()
             raise
@@ -109,16 +120,18 @@ class WorkerSessionCreator(SessionCreator):
         self.scaffold.finalize()
         session = Session(self._master, self.scaffold.graph, self._config, self._host)
         try:
-            self._wait(session)
+            self._wait(session, self.scaffold.unset_before_local_init)
             self.scaffold.run_local_init(session)
+            if self.scaffold.ready_op is not None:
+                self._wait(session, self.scaffold.unset_variables)
         except BaseException:
             session.close()
             raise
         return session
 
-    def _wait(self, session: Session) -> None:
+    def _wait(self, session: Session, unset: Callable[[Session], list[str]]) -> None:
         deadline = time.monotonic() + self._max_wait_secs
-        while left := self.scaffold.unset_variables(session):
+        while left := unset(session):
             if time.monotonic() >= deadline:
                 raise DeadlineExceededError(
                     f"after {self._max_wait_secs:g} s these variables have no value: "

@@ -8,8 +8,10 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
+from graphmill.deprecations import warn_renamed
 from graphmill.errors import FailedPreconditionError, InvalidArgumentError
 from graphmill.train.hooks import SecondOrStepTimer, find_global_step
+from graphmill.train.scaffold import Scaffold
 from graphmill.train.session_run_hook import SessionRunArgs, SessionRunHook
 
 if TYPE_CHECKING:
@@ -30,12 +32,14 @@ class SummarySaverHook(SessionRunHook):
         save_steps, save_secs: the interval, in steps or in seconds; give one of them.
         output_dir: the folder of the event file, shared with other hooks; or give `summary_writer`.
         summary_writer: the writer, which the caller closes.
+        scaffold: its `summary_op` is written if `summary_op` is None. A tensor is taken as
+            `summary_op`, with a warning for one version.
         summary_op: a serialized summary, or several; by default all summaries of the graph.
         clock: returns the time in seconds.
 
     Raises:
         InvalidArgumentError: not exactly one of `save_steps` and `save_secs`, or of `output_dir`
-            and `summary_writer`, is given.
+            and `summary_writer`, is given; or both `scaffold` and `summary_op` are.
     """
 
     def __init__(
@@ -44,15 +48,21 @@ class SummarySaverHook(SessionRunHook):
         save_secs: float | None = None,
         output_dir: Path | None = None,
         summary_writer: FileWriter | None = None,
+        scaffold: Scaffold | None = None,
         summary_op: Any = None,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        if not isinstance(scaffold, Scaffold | None):
+            warn_renamed("the fifth argument of SummarySaverHook, a tensor,", "summary_op")
+            scaffold, summary_op = None, scaffold
+        if scaffold is not None and summary_op is not None:
+            raise InvalidArgumentError("pass either scaffold or summary_op")
         if (output_dir is None) == (summary_writer is None):
             raise InvalidArgumentError("pass exactly one of output_dir and summary_writer")
         self._timer = SecondOrStepTimer(save_secs, save_steps, clock)
         self._folder, self._writer = output_dir, summary_writer
-        self._summaries = summary_op
+        self._summaries = summary_op if scaffold is None else scaffold.summary_op
         self._next_step = 0
 
     def begin(self) -> None:

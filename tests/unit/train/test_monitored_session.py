@@ -408,3 +408,87 @@ def test_local_variables_and_tables_of_an_imported_graph_are_initialized(tmp_pat
         assert session.run("more:0") == 6
     init = graph.get_operation_by_name("local_init")
     assert "fill_table" in {node.name for node in init.control_inputs}
+
+
+def test_scaffold_reports_what_is_not_ready() -> None:
+    with graphmill.Graph().as_default() as graph, graphmill.Session() as session:
+        v = graphmill.Variable(1.0, name="v")
+        reports = graph.constant([b"a", b"b"])
+        ready = train.Scaffold(ready_op=reports)
+        early = train.Scaffold(ready_for_local_init_op=reports)
+        nothing = train.Scaffold(ready_op=graph.constant(np.empty(0, object), "string"))
+        for scaffold in (ready, early):
+            scaffold.finalize()
+            with pytest.raises(errors.FailedPreconditionError, match="without a value: a, b"):
+                scaffold.initialize(session, None)
+        assert nothing.finalize() is nothing
+        nothing.initialize(session, None)
+        assert session.run(v) == 1
+
+
+def test_local_initialization_is_fed() -> None:
+    with graphmill.Graph().as_default() as graph, graphmill.Session() as session:
+        fed = graph.placeholder("float32", [])
+        v = graphmill.Variable(1.0, name="v")
+        scaffold = train.Scaffold(local_init_op=v.assign(fed).op, local_init_feed_dict={fed: 7.0})
+        scaffold.finalize().initialize(session, None)
+        assert session.run(v) == 7
+
+
+def test_scaffold_copies_what_is_not_given() -> None:
+    with graphmill.Graph().as_default() as graph:
+        graphmill.Variable(1.0, name="v")
+        first, second = graphmill.group(name="first"), graphmill.group(name="second")
+        source = train.Scaffold(first, saver=train.Saver(), local_init_op=second)
+    copied = train.Scaffold(second, copy_from_scaffold=source)
+    assert copied.graph is graph
+    assert copied.saver is source.saver
+    assert (copied.init_op, copied.local_init_op) == (second, second)
+    wrong: Any = object()
+    with pytest.raises(errors.InvalidArgumentError, match="expected a Scaffold"):
+        train.Scaffold(copy_from_scaffold=wrong)
+
+
+def test_arguments_of_a_scaffold_at_old_positions_are_taken_with_a_warning() -> None:
+    with graphmill.Graph().as_default():
+        graphmill.Variable(1.0, name="v")
+        local, saver = graphmill.group(name="local"), train.Saver()
+        with pytest.warns(DeprecationWarning, match="argument of Scaffold") as caught:
+            scaffold = train.Scaffold(None, None, None, local, saver)
+    assert len(caught) == 2
+    assert scaffold.local_init_op is local
+    assert scaffold.saver is saver
+
+
+def test_chief_restores_a_given_checkpoint(tmp_path: Path) -> None:
+    with graphmill.Graph().as_default(), graphmill.Session() as session:
+        v = graphmill.Variable(1.0, name="v")
+        saver = train.Saver()
+        session.run(v.assign(5.0))
+        path = saver.save(session, tmp_path / "old" / "m")
+        creator = train.ChiefSessionCreator(checkpoint_filename_with_path=path)
+        with creator.create_session() as restored:
+            assert restored.run(v) == 5
+        with pytest.raises(errors.InvalidArgumentError, match="either checkpoint_dir or"):
+            train.ChiefSessionCreator(checkpoint_dir=tmp_path, checkpoint_filename_with_path=path)
+
+
+def test_summaries_of_a_scaffold_are_written(tmp_path: Path) -> None:
+    with graphmill.Graph().as_default():
+        step = train.get_or_create_global_step().assign_add(1)
+        chosen = graphmill.summary.scalar("chosen", 2.0)
+        graphmill.summary.scalar("other", 3.0)
+        scaffold = train.Scaffold(summary_op=chosen)
+        with train.MonitoredTrainingSession(
+            scaffold=scaffold, summary_dir=tmp_path, save_summaries_steps=1
+        ) as session:
+            session.run(step)
+        with pytest.raises(errors.InvalidArgumentError, match="either scaffold or summary_op"):
+            train.SummarySaverHook(1, output_dir=tmp_path, scaffold=scaffold, summary_op=chosen)
+        old_order: Any = (1, None, tmp_path, None, chosen)
+        with pytest.warns(DeprecationWarning, match="fifth argument of SummarySaverHook"):
+            train.SummarySaverHook(*old_order)
+    (file,) = tmp_path.glob("events.*")
+    tags = {v.tag for event in train.summary_iterator(file) for v in event.summary.value}
+    assert "chosen" in tags
+    assert "other" not in tags
