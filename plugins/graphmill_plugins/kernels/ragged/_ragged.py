@@ -87,10 +87,12 @@ class RaggedVariant:
 
     def add(self, xp: ArrayNamespace, other: Any) -> RaggedVariant:
         """Return the sum of two ragged tensors with the same splits."""
-        same = isinstance(other, RaggedVariant) and all(
-            np.array_equal(a, b)
-            for a, b in zip(self.nested_splits, other.nested_splits, strict=False)
-        )
-        if not same:
+        if not (isinstance(other, RaggedVariant) and self._has_splits_of(other)):
             raise InvalidArgumentError("ragged tensors are added only if their splits are equal")
         return RaggedVariant(self.nested_splits, xp.add(self.values, other.values))
+
+    def _has_splits_of(self, other: RaggedVariant) -> bool:
+        pairs = zip(self.nested_splits, other.nested_splits, strict=False)
+        return len(self.nested_splits) == len(other.nested_splits) and all(
+            np.array_equal(own, others) for own, others in pairs
+        )
