@@ -268,8 +268,8 @@ def uniform_quantized_convolution(
     _check_axis("output", output_quantization_axis, plan.layouts["output"][1])
     _check_scales(xp, *parameters[::2])
     left = affine("lhs", lhs, parameters[0], parameters[1], -1)
-    right = _of_filters(plan, parameters[2], parameters[3], rhs_quantization_axis)
-    target = _of_filters(plan, parameters[4], parameters[5], output_quantization_axis)
+    right = _of_filters("rhs", plan, parameters[2], parameters[3], rhs_quantization_axis)
+    target = _of_filters("output", plan, parameters[4], parameters[5], output_quantization_axis)
     x, w = (
         centred_at(xp, plan.lhs, left.zero_point),
         centred_at(xp, plan.rhs, right.zero_point[..., None]),
@@ -280,10 +280,12 @@ def uniform_quantized_convolution(
     return plan.in_layout(xp, rescaled(xp, total, multiplier, target.zero_point, bounds))
 
 
-def _of_filters(plan: _Convolution, scales: Value, zero_points: Value, axis: int) -> Affine:
+def _of_filters(
+    name: str, plan: _Convolution, scales: Value, zero_points: Value, axis: int
+) -> Affine:
     """Return the parameters of filters or results, in a shape that broadcasts over results."""
     axis = -1 if axis == -1 else 0
-    affine = affine_of_shape("rhs", (len(plan.rhs),), scales, zero_points, axis)
+    affine = affine_of_shape(name, (len(plan.rhs),), scales, zero_points, axis)
     return Affine(*(value.reshape(plan.channel_shape()) for value in affine))
 
 
@@ -313,7 +315,7 @@ def uniform_quantized_convolution_hybrid(
         dimension_numbers=dimension_numbers,
     )  # fmt: skip
     _check_axis("rhs", rhs_quantization_axis, plan.layouts["rhs"][0])
-    right = _of_filters(plan, rhs_scales, rhs_zero_points, rhs_quantization_axis)
+    right = _of_filters("rhs", plan, rhs_scales, rhs_zero_points, rhs_quantization_axis)
     x, scale = dynamically_quantized(xp, plan.lhs)
     total = plan.run(xp, x, centred_at(xp, plan.rhs, right.zero_point[..., None]))
     # The scales of the batches that a result depends on, with a column for each group.
