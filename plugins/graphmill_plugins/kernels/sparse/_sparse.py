@@ -89,7 +89,7 @@ def check_bounds(indices: Value, sizes: tuple[int, ...], what: str = "indices") 
     if not lie_inside(indices, sizes):
         row = int(np.argmax(((indices < 0) | (indices >= np.array(sizes, np.int64))).any(axis=1)))
         raise InvalidArgumentError(
-            f"{what}[{row}] = {shape_text_of(indices[row])} is out of bounds: need 0 <= index < "
+            f"{what}[{row}] = {row_text(indices[row])} is out of bounds: need 0 <= index < "
             f"{shape_text(sizes)}"
         )
 
@@ -116,7 +116,7 @@ def _limits(sizes: tuple[int, ...], itemsize: int) -> Any:
     return np.array([min(size, largest) for size in sizes], f"u{itemsize}")
 
 
-def shape_text_of(row: Value) -> str:
+def row_text(row: Value) -> str:
     """Return a row of indices as TensorFlow prints it."""
     return "[" + ",".join(map(str, row.tolist())) + "]"
 

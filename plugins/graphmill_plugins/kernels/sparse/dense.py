@@ -12,7 +12,7 @@ import numpy as np
 from graphmill import errors
 from graphmill.spi import kernel
 from graphmill_plugins.kernels._support import check_axis_count, check_size, shape_text
-from graphmill_plugins.kernels.sparse._sparse import lie_inside
+from graphmill_plugins.kernels.sparse._sparse import check_bounds, lie_inside, row_text
 
 if TYPE_CHECKING:
     from graphmill.spi import Value
@@ -34,13 +34,7 @@ def check_order(indices: Any, shape: tuple[int, ...]) -> None:
     Raises:
         InvalidArgumentError: a row violates this; the message names the first one.
     """
-    if not lie_inside(indices, shape):
-        outside = ((indices < 0) | (indices >= np.array(shape, indices.dtype))).any(axis=1)
-        row = int(np.argmax(outside))
-        raise errors.InvalidArgumentError(
-            f"indices[{row}] = {shape_text(indices[row].tolist())} is out of bounds: need 0 <= "
-            f"index < {shape_text(shape)}"
-        )
+    check_bounds(indices, shape)
     if len(indices) < 2:
         return
     flat: Any = np.ravel_multi_index(tuple(indices.T), shape)
@@ -52,9 +46,7 @@ def check_order(indices: Any, shape: tuple[int, ...]) -> None:
             if steps[row - 1] == 0
             else "is out of order. Many sparse ops require sorted indices"
         )
-        raise errors.InvalidArgumentError(
-            f"indices[{row}] = {shape_text(indices[row].tolist())} {kind}"
-        )
+        raise errors.InvalidArgumentError(f"indices[{row}] = {row_text(indices[row])} {kind}")
 
 
 def _check(indices: Any, sizes: Any, values: Any, default: Any) -> tuple[int, ...]:

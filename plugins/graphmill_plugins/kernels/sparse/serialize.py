@@ -20,7 +20,7 @@ from graphmill.spi.process import fork_safe_lock
 from graphmill.spi.protos import TensorProto, tensor_proto_to_numpy, write_varint
 from graphmill_plugins.kernels._support import check_size, refuse_objects, shape_text
 from graphmill_plugins.kernels._variant import TensorVariant
-from graphmill_plugins.kernels.sparse._sparse import check_parts
+from graphmill_plugins.kernels.sparse._sparse import check_bounds, check_parts
 from graphmill_plugins.kernels.state.value import resource_key
 
 if TYPE_CHECKING:
@@ -90,13 +90,7 @@ def _rows(indices: Value, values: Value, shape: Value) -> list[Parts]:
         raise InvalidArgumentError(
             f"Rank of input SparseTensor should be > 1, but saw rank: {len(sizes)}"
         )
-    outside = ((indices < 0) | (indices >= shape)).any(axis=1)
-    if outside.any():
-        first = int(np.argmax(outside))
-        raise InvalidArgumentError(
-            f"indices[{first}] = {shape_text(indices[first])} is out of bounds: need 0 <= index < "
-            f"{shape_text(sizes)}"
-        )
+    check_bounds(indices, sizes)
     check_size((sizes[0],), "the list of rows", itemsize=_ROW_SIZE)
     numbers = indices[:, 0]
     if (np.diff(numbers) < 0).any():

@@ -7,6 +7,7 @@ import pytest
 
 from graphmill.errors import InvalidArgumentError
 from graphmill_plugins.kernels.sparse._sparse import check_bounds, check_parts, lie_inside
+from graphmill_plugins.kernels.sparse.dense import check_order
 
 LARGEST = {np.int64: 2**63 - 1, np.int32: 2**31 - 1}
 
@@ -23,6 +24,12 @@ def test_indices_below_the_sizes_are_in_range(dtype, count):
         assert not lie_inside(outside, (2, 5))
         with pytest.raises(InvalidArgumentError, match=rf"indices\[{row}\] = .* out of bounds"):
             check_bounds(outside, (2, 5))
+
+
+@pytest.mark.parametrize("check", [check_bounds, check_order])
+def test_the_error_shows_a_negative_index(check):
+    with pytest.raises(InvalidArgumentError, match=r"indices\[1\] = \[-1,0\] is out of bounds"):
+        check(np.array([[0, 0], [-1, 0]]), (2, 3))
 
 
 def test_a_negative_index_of_32_bits_is_outside_of_any_size():
