@@ -14,11 +14,11 @@ import numpy as np
 from graphmill import dtypes, errors
 from graphmill.spi import ResourceHandle, Variable, kernel
 from graphmill.spi.kernels import has_dtype, shape_of_value
+from graphmill_plugins.kernels._support import shape_text
 from graphmill_plugins.kernels.state.value import (
     check_same_shape,
     count_up_to,
     keepable,
-    shape_text,
 )
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _ANONYMOUS = "cd2c89b7-88b7-44c8-ad83-06c2a9158347"
 class _HandleMaker:
     """Finds or creates one variable of a device, and its handle.
 
-    The handle is kept until a resource of the device is removed.
+    The handle is cached until a resource of the device is removed.
 
     Threads: any may call; two that look up at the same moment get handles of the same variable.
     """
@@ -43,18 +43,18 @@ class _HandleMaker:
         self._name = name
         self._dtype = dtype
         self._shape = shape
-        self._known: tuple[ResourceMgr, int, ResourceHandle] | None = None
+        self._cached: tuple[ResourceMgr, int, ResourceHandle] | None = None
 
     def __call__(self, ctx: OpKernelContext) -> ResourceHandle:
-        resources, known = ctx.resources, self._known
-        generation = resources.generation  # read first: what is removed meanwhile changes it
-        if known is not None and known[0] is resources and known[1] == generation:
-            return known[2]
+        resources, cached = ctx.resources, self._cached
+        generation = resources.generation  # read first, so that a concurrent removal changes it
+        if cached is not None and cached[0] is resources and cached[1] == generation:
+            return cached[2]
         if self._name == _ANONYMOUS:
             return self._handle(ctx, self._make())
         variable = resources.lookup_or_create(self._container, self._name, Variable, self._make)
         handle = self._handle(ctx, variable)
-        self._known = resources, generation, handle
+        self._cached = resources, generation, handle
         return handle
 
     def _handle(self, ctx: OpKernelContext, variable: Variable) -> ResourceHandle:
@@ -199,9 +199,11 @@ def assign_variable(
 
 
 def _update(resource: Value, value: Value, function: Callable[[Value, Value], Value]) -> None:
-    variable = variable_of(resource)
+    variable: Variable = resource.expect(Variable)
     with variable.lock:
         current = variable.value
+        if current is None:
+            raise errors.NotFoundError(_missing(resource))
         check_same_shape(resource.name, current, value)
         variable.value = function(current, value)
 

@@ -225,3 +225,26 @@ def test_gather_reads_rows_within_batches(bind_kernel: Bind, ctx: Any) -> None:
         ctx, handle, rows
     )
     np.testing.assert_array_equal(got, [[[4, 5], [0, 1]], [[8, 9], [8, 9]]])
+
+
+def test_update_of_a_variable_that_is_destroyed_meanwhile_fails(
+    bind_kernel: Bind, ctx: Any
+) -> None:
+    """The value may be removed after the lookup and before the kernel has the lock."""
+    one = np.ones(2, np.float32)
+    handle = resource(one)
+    variable = handle.resource
+
+    class Destroying:
+        """A lock that another thread held, which destroyed the variable."""
+
+        def __enter__(self) -> None:
+            variable.value = None
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+    variable.lock = Destroying()
+    kernel = bind_kernel("AssignAddVariableOp", handle, one)
+    with pytest.raises(errors.NotFoundError, match="v has no value"):
+        kernel.compute(ctx, handle, one)
