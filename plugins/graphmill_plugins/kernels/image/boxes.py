@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     Similarity = Callable[[Any, Any], Any]
 
 
-_AT_ONCE: Final = 64  # boxes that are compared in one batch
+_MAX_BATCH: Final = 64  # the largest number of boxes that are compared in one batch
 _MIN_BATCH: Final = 16  # the smallest batch, used if few boxes are to be selected
 
 
@@ -116,22 +116,22 @@ def _hard_nms(similarity: Similarity, scores: Any, limits: Limits) -> list[int]:
     order = _best_first(scores, limits.score)
     selected: list[int] = []
     missing, start = limits.most, 0
-    at_once = 2 * missing
+    batch_size = 2 * missing
     while missing > 0 and start < order.size:
-        at_once = min(_AT_ONCE, max(_MIN_BATCH, at_once))
-        some = order[start : start + at_once]
-        start += at_once
+        batch_size = min(_MAX_BATCH, max(_MIN_BATCH, batch_size))
+        batch = order[start : start + batch_size]
+        start += batch_size
         if selected:
-            overlaps = similarity(some, np.array(selected)) > limits.overlap
-            some = some[~overlaps.any(axis=1)]
+            overlaps = similarity(batch, np.array(selected)) > limits.overlap
+            batch = batch[~overlaps.any(axis=1)]
         chosen: list[int] = []
-        if some.size:
-            bits = as_integers(similarity(some, some).T[None], limits.overlap)[0]
+        if batch.size:
+            bits = as_integers(similarity(batch, batch).T[None], limits.overlap)[0]
             chosen = greedy(bits, missing)
-            selected += some[chosen].tolist()
+            selected += batch[chosen].tolist()
             missing -= len(chosen)
-        # A batch without any makes it likely that the few that are missing are far behind.
-        at_once = 2 * missing if chosen else 2 * at_once
+        # If a batch has none, the few that are missing are probably far behind.
+        batch_size = 2 * missing if chosen else 2 * batch_size
     return selected
 
 
@@ -141,7 +141,7 @@ def _soft_nms(similarity: Similarity, scores: Any, limits: Limits) -> tuple[list
     Scores only decrease. So boxes are processed in batches, best first: the remaining boxes are
     not needed until one of them may be the best.
     """
-    fade = np.float32(-0.5 / limits.sigma)
+    decay_rate = np.float32(-0.5 / limits.sigma)
     order = _best_first(scores, limits.score)
     selected: list[int] = []
     selected_scores: list[float] = []
@@ -149,12 +149,12 @@ def _soft_nms(similarity: Similarity, scores: Any, limits: Limits) -> tuple[list
     while len(selected) < limits.most:
         best = int(np.argmax(left)) if left.size else -1
         if taken < order.size and (best < 0 or left[best] <= scores[order[taken]]):
-            more = order[taken : taken + _AT_ONCE]
+            more = order[taken : taken + _MAX_BATCH]
             overlaps = similarity(more, np.array(selected, np.intp))
-            faded = scores[more] * np.exp(fade * np.square(overlaps)).prod(axis=1)
+            decayed = scores[more] * np.exp(decay_rate * np.square(overlaps)).prod(axis=1)
             is_alive = np.isfinite(left)
             boxes = np.concatenate([boxes[is_alive], more])
-            left = np.concatenate([left[is_alive], faded.astype(np.float32)])
+            left = np.concatenate([left[is_alive], decayed.astype(np.float32)])
             taken += more.size
             continue
         if best < 0 or not left[best] > limits.score:
@@ -162,7 +162,7 @@ def _soft_nms(similarity: Similarity, scores: Any, limits: Limits) -> tuple[list
         selected.append(int(boxes[best]))
         selected_scores.append(float(left[best]))
         overlaps = similarity(boxes[best, None], boxes)[0]
-        left *= np.exp(fade * np.square(overlaps))
+        left *= np.exp(decay_rate * np.square(overlaps))
         left[best] = -np.inf
     return selected, selected_scores
 
@@ -199,7 +199,9 @@ def non_max_suppression_v2(
     boxes: Value, scores: Value, max_output_size: Value, iou_threshold: Value
 ) -> Value:
     """Return the indices of the selected boxes; the overlap threshold is an input."""
-    limits = Limits(scalar("max_output_size", max_output_size), scalar("iou", iou_threshold))
+    limits = Limits(
+        scalar("max_output_size", max_output_size), scalar("iou_threshold", iou_threshold)
+    )
     return _indices(boxes, scores, limits)[0]
 
 

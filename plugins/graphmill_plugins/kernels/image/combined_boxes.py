@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _SHARED_COST: Final = 4  # comparing a pair for one class takes as long as this many for all
 _MAX_SHARED_BOXES: Final = 1 << 13  # with more boxes, not all pairs are compared
-_AT_ONCE: Final = 16
+_BATCH_SIZE: Final = 16
 
 
 def _check(boxes: Value, scores: Value) -> None:
@@ -107,8 +107,8 @@ class _SharedBoxes:
     def _overlaps(self, rank: int) -> int:
         """Return an integer with a bit for each box that overlaps the box of this rank."""
         if rank not in self._overlapping:
-            start = rank // _AT_ONCE * _AT_ONCE
-            some = np.arange(start, min(start + _AT_ONCE, len(self._used)))
+            start = rank // _BATCH_SIZE * _BATCH_SIZE
+            some = np.arange(start, min(start + _BATCH_SIZE, len(self._used)))
             overlaps = intersection_over_union(self._corners.take(some), self._corners)
             bits = as_integers(overlaps[None], self._limits.overlap)[0]
             self._overlapping.update(enumerate(bits, start))

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
+from graphmill import errors
 from graphmill_plugins.kernels.image.boxes import Limits, iou_of, suppress
 from graphmill_plugins.kernels.image.combined_boxes import _SharedBoxes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 pytestmark = pytest.mark.divided
 
@@ -44,3 +49,9 @@ def test_soft_suppression_lowers_scores_of_overlapping_boxes(score):
         for other, value in zip(left, overlaps, strict=True):
             left[other] *= math.exp(-0.5 / 0.3 * value * value)
     assert len(selected) == 100 or max(left.values()) <= score * (1 + 1e-4)
+
+
+def test_an_overlap_threshold_of_another_rank_is_named(call: Callable[..., Any]) -> None:
+    boxes, scores = np.zeros((1, 4), np.float32), np.zeros(1, np.float32)
+    with pytest.raises(errors.InvalidArgumentError, match="iou_threshold must be 0-D"):
+        call("NonMaxSuppressionV2", boxes, scores, np.int32(1), np.zeros(1, np.float32))
