@@ -19,6 +19,7 @@ from graphmill_plugins.kernels._support import check_size
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from graphmill.spi import ArrayNamespace, Value
     from graphmill.spi.process import SingleThreaded
 
 _MAX_SERIAL_OPERATIONS: Final = 1 << 18  # multiply-adds that OpenBLAS computes in one thread
@@ -31,6 +32,12 @@ _PIECES_PER_THREAD: Final = 2  # per thread, so that a thread that starts late s
 @cache
 def _blas_threads() -> SingleThreaded | None:
     return find_blas_threads()
+
+
+def adjoint_of(xp: ArrayNamespace, x: Value) -> Value:
+    """Return the conjugate transposes of a stack of matrices."""
+    x = xp.swapaxes(x, -1, -2)
+    return xp.conj(x) if x.dtype.kind == "c" else x
 
 
 def product(a: Any, b: Any) -> Any:

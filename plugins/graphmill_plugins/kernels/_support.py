@@ -34,6 +34,11 @@ def widen(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return dtype if dtype.itemsize > 2 else np.dtype(np.float32)
 
 
+def accumulator(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the dtype in which values of `dtype` are summed: float32 for narrow floats."""
+    return np.dtype(np.float32) if is_narrow(dtype) else dtype
+
+
 def is_string(dtype: np.dtype[Any]) -> bool:
     """Return whether `dtype` stands for TensorFlow strings (object arrays of `bytes`)."""
     return dtype.kind == "O" and dtypes.as_dtype(dtype) is dtypes.string

@@ -20,6 +20,7 @@ from graphmill_plugins.kernels.image import _sampling_kernels
 from graphmill_plugins.kernels.image._taps import all_used, matrix_taps, tapped, transposed
 from graphmill_plugins.kernels.image.resize import (
     check_centers,
+    check_gradient,
     check_images,
     check_pixels,
     output_size,
@@ -98,10 +99,12 @@ def area_weights(size: int, new_size: int, align_corners: bool) -> Any:
     return matrix / scale
 
 
-def _weights(make: Callable[..., Any], size: int, new_size: int, *how: bool) -> Any:
+def _weights(make: Callable[..., Any], size: int, new_size: int, *alignment: bool) -> Any:
     """Return the matrix that `make` computes; small ones are cached for the following steps."""
     is_small = size * new_size <= _MAX_CACHED_ELEMENTS
-    return _cached(make, size, new_size, *how) if is_small else make(size, new_size, *how)
+    return (
+        _cached(make, size, new_size, *alignment) if is_small else make(size, new_size, *alignment)
+    )
 
 
 @lru_cache(maxsize=32)
@@ -198,15 +201,15 @@ def resize_bicubic(
     check_images(images)
     check_centers(align_corners, half_pixel_centers)
     height, width = output_size(size, images)
-    how = (align_corners, half_pixel_centers)
+    alignment = (align_corners, half_pixel_centers)
     if xp is np and not is_finite(images):  # a weight of 0 makes NaN of an infinite pixel
         rows, columns = (
-            all_used(*cubic_taps(one, new, *how))
+            all_used(*cubic_taps(one, new, *alignment))
             for one, new in zip(images.shape[1:3], (height, width), strict=True)
         )
         return tapped(images.astype(np.float32), rows, columns)
-    down = _weights(cubic_weights, images.shape[1], height, *how)
-    across = _weights(cubic_weights, images.shape[2], width, *how)
+    down = _weights(cubic_weights, images.shape[1], height, *alignment)
+    across = _weights(cubic_weights, images.shape[2], width, *alignment)
     return resampled(xp, images, down, across, is_checked=True)
 
 
@@ -220,33 +223,19 @@ def resize_bicubic_grad(
 ) -> Value:
     """Return the gradient of the images of a ResizeBicubic."""
     check_centers(align_corners, half_pixel_centers)
-    _check_gradient(grads, original_image)
+    check_gradient(grads, original_image)
     check_pixels(grads, original_image)
     if not grads.size:
         return xp.zeros(original_image.shape, original_image.dtype)
     sizes = list(zip(original_image.shape[1:3], grads.shape[1:3], strict=True))
-    how = (align_corners, half_pixel_centers)
+    alignment = (align_corners, half_pixel_centers)
     if xp is np and not is_finite(grads):  # a weight of 0 makes NaN of an infinite gradient
-        taps = (transposed(*cubic_taps(one, new, *how), one) for one, new in sizes)
+        taps = (transposed(*cubic_taps(one, new, *alignment), one) for one, new in sizes)
         gradient = tapped(grads.astype(np.float32), *taps)
     else:
-        down, across = (_weights(cubic_weights, one, new, *how) for one, new in sizes)
+        down, across = (_weights(cubic_weights, one, new, *alignment) for one, new in sizes)
         gradient = resampled(xp, grads, down.T, across.T, is_checked=True)
     return gradient.astype(original_image.dtype)
-
-
-def _check_gradient(grads: Value, original: Value) -> None:
-    """Raise InvalidArgumentError unless a gradient has the batch and channels of the image."""
-    if grads.ndim != 4 or original.ndim != 4:
-        raise InvalidArgumentError(
-            "input_grad and original_image must be 4-dimensional, got "
-            f"{shape_text(grads.shape)} and {shape_text(original.shape)}"
-        )
-    if (grads.shape[0], grads.shape[3]) != (original.shape[0], original.shape[3]):
-        raise InvalidArgumentError(
-            "gradient and original image must have the same batch and channels, got "
-            f"{shape_text(grads.shape)} and {shape_text(original.shape)}"
-        )
 
 
 @kernel("ResizeArea", types={"T": dtypes.REAL}, static=("size",), expensive=True)
@@ -332,7 +321,7 @@ def scale_and_translate_grad(
     antialias: bool,
 ) -> Value:
     """Return the gradient of the images of a ScaleAndTranslate."""
-    _check_gradient(grads, original_image)
+    check_gradient(grads, original_image)
     _check_scale(scale, translation)
     if not grads.size or not original_image.size:
         return xp.zeros(original_image.shape, original_image.dtype)

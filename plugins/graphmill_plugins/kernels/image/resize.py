@@ -13,12 +13,13 @@ import numpy as np
 
 from graphmill import dtypes, errors
 from graphmill.spi import kernel
-from graphmill_plugins.kernels._support import check_size, divided, unfused
+from graphmill_plugins.kernels._support import check_size, divided, shape_text, unfused
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from graphmill.spi import ArrayNamespace, Value
 
-_PIXEL_TYPES = (*dtypes.REAL,)
 _KEPT_SIZES: Final = 64  # pairs of sizes whose positions are kept; pipelines repeat theirs
 _MAX_KEPT_SIZE: Final = 4096
 """Size of an output up to which the positions of its pixels are kept; larger ones take memory."""
@@ -92,6 +93,20 @@ def check_pixels(grads: Value, original: Value) -> None:
             )
 
 
+def check_gradient(grads: Value, original: Value) -> None:
+    """Raise InvalidArgumentError unless a gradient has the batch and channels of the image."""
+    if grads.ndim != 4 or original.ndim != 4:
+        raise errors.InvalidArgumentError(
+            "input_grad and original_image must be 4-dimensional, got "
+            f"{shape_text(grads.shape)} and {shape_text(original.shape)}"
+        )
+    if (grads.shape[0], grads.shape[3]) != (original.shape[0], original.shape[3]):
+        raise errors.InvalidArgumentError(
+            "gradient and original image must have the same batch and channels, got "
+            f"{shape_text(grads.shape)} and {shape_text(original.shape)}"
+        )
+
+
 def linear_neighbors(
     size: int, new_size: int, align_corners: bool, half: bool
 ) -> tuple[Any, Any, Any]:
@@ -118,7 +133,7 @@ def _linear_neighbors(
 _kept_linear_neighbors = lru_cache(_KEPT_SIZES)(_linear_neighbors)
 
 
-@kernel("ResizeBilinear", types={"T": _PIXEL_TYPES}, static=("size",), expensive=True)
+@kernel("ResizeBilinear", types={"T": dtypes.REAL}, static=("size",), expensive=True)
 def resize_bilinear(
     xp: ArrayNamespace,
     images: Value,
@@ -141,14 +156,18 @@ def resize_bilinear(
     # before columns are blended.
     if 2 * height < images.shape[1]:
         upper, lower = (xp.take(images, rows, axis=1) for rows in (top, bottom))
-        upper, lower = (_blended(xp, rows, left, right, across) for rows in (upper, lower))
+        upper, lower = (
+            _interpolated_columns(xp, rows, left, right, across) for rows in (upper, lower)
+        )
     else:
-        whole = _blended(xp, images, left, right, across)
+        whole = _interpolated_columns(xp, images, left, right, across)
         upper, lower = (xp.take(whole, rows, axis=1) for rows in (top, bottom))
     return upper + (lower - upper) * down
 
 
-def _blended(xp: ArrayNamespace, images: Value, left: Any, right: Any, share: Any) -> Value:
+def _interpolated_columns(
+    xp: ArrayNamespace, images: Value, left: Any, right: Any, share: Any
+) -> Value:
     """Return each output column, interpolated between two columns of the input."""
     images = images.astype(np.float32)
     first, second = (xp.take(images, columns, axis=2) for columns in (left, right))
@@ -171,7 +190,7 @@ def _nearest_pixels(size: int, new_size: int, align_corners: bool, half: bool) -
 _kept_nearest_pixels = lru_cache(_KEPT_SIZES)(_nearest_pixels)
 
 
-@kernel("ResizeNearestNeighbor", types={"T": _PIXEL_TYPES}, static=("size",), expensive=True)
+@kernel("ResizeNearestNeighbor", types={"T": dtypes.REAL}, static=("size",), expensive=True)
 def resize_nearest_neighbor(
     xp: ArrayNamespace,
     images: Value,
@@ -188,6 +207,15 @@ def resize_nearest_neighbor(
     return xp.take(xp.take(images, rows, axis=1), cols, axis=2)
 
 
+def check_box_shapes(boxes: Value, box_ind: Value) -> None:
+    """Raise InvalidArgumentError unless `boxes` is (boxes, 4) and `box_ind` is (boxes,)."""
+    if boxes.ndim != 2 or boxes.shape[1] != 4 or box_ind.shape != boxes.shape[:1]:
+        raise errors.InvalidArgumentError(
+            f"boxes must be [num_boxes, 4] and box_index [num_boxes], got "
+            f"{shape_text(boxes.shape)} and {shape_text(box_ind.shape)}"
+        )
+
+
 def check_box_values(xp: ArrayNamespace, boxes: Value, box_ind: Value, num_images: int) -> None:
     """Reject boxes that are not finite or refer to missing images, if values are static."""
     if xp is not np:
@@ -200,11 +228,7 @@ def check_box_values(xp: ArrayNamespace, boxes: Value, box_ind: Value, num_image
 
 def _check_crops(image: Value, boxes: Value, box_ind: Value, method: str) -> None:
     check_images(image)
-    if boxes.ndim != 2 or boxes.shape[1] != 4 or box_ind.shape != boxes.shape[:1]:
-        raise errors.InvalidArgumentError(
-            f"boxes must be [num_boxes, 4] and box_index [num_boxes], got "
-            f"{list(boxes.shape)} and {list(box_ind.shape)}"
-        )
+    check_box_shapes(boxes, box_ind)
     if method not in ("bilinear", "nearest"):
         raise errors.InvalidArgumentError(f"method must be 'bilinear' or 'nearest', got {method!r}")
 
@@ -224,7 +248,26 @@ def crop_positions(
     return position, (position >= 0) & (position <= last)
 
 
-@kernel("CropAndResize", types={"T": _PIXEL_TYPES}, static=("crop_size",), expensive=True)
+def crop_pixels(
+    xp: ArrayNamespace, image: Value, box_ind: Value
+) -> Callable[[Value, Value], Value]:
+    """Return a function that reads pixels of `image` for each box.
+
+    Its arguments are the rows (boxes, crop height) and columns (boxes, crop width); those outside
+    of the image are moved to its edge. It returns float32 (boxes, crop height, crop width,
+    channels).
+    """
+    height, width = image.shape[1:3]
+
+    def read(row: Value, column: Value) -> Value:
+        rows = xp.clip(row, 0, height - 1).astype(np.int32)[:, :, None]
+        columns = xp.clip(column, 0, width - 1).astype(np.int32)[:, None, :]
+        return image[box_ind[:, None, None], rows, columns].astype(np.float32)
+
+    return read
+
+
+@kernel("CropAndResize", types={"T": dtypes.REAL}, static=("crop_size",), expensive=True)
 def crop_and_resize(
     xp: ArrayNamespace,
     image: Value,
@@ -242,22 +285,17 @@ def crop_and_resize(
     y, y_inside = crop_positions(xp, boxes[:, 0], boxes[:, 2], image.shape[1], height)
     x, x_inside = crop_positions(xp, boxes[:, 1], boxes[:, 3], image.shape[2], width)
     inside = (y_inside[:, :, None] & x_inside[:, None, :])[..., None]
-    pictures = box_ind[:, None, None]
-
-    def pick(rows: Value, cols: Value) -> Value:
-        rows = xp.clip(rows, 0, image.shape[1] - 1).astype(np.int32)[:, :, None]
-        cols = xp.clip(cols, 0, image.shape[2] - 1).astype(np.int32)[:, None, :]
-        return image[pictures, rows, cols].astype(np.float32)
+    pick = crop_pixels(xp, image, box_ind)
 
     if method == "nearest":
         half = np.float32(0.5)  # C++'s roundf rounds halves away from zero
         crops = pick(xp.floor(y + half), xp.floor(x + half))
     else:
-        crops = _blend(xp, pick, y, x)
+        crops = _bilinear(xp, pick, y, x)
     return xp.where(inside, crops, np.float32(extrapolation_value))
 
 
-def _blend(xp: ArrayNamespace, pick: Any, y: Value, x: Value) -> Value:
+def _bilinear(xp: ArrayNamespace, pick: Any, y: Value, x: Value) -> Value:
     """Return the bilinear mean of the four pixels around each position."""
     top, bottom, left, right = xp.floor(y), xp.ceil(y), xp.floor(x), xp.ceil(x)
     across = (x - left)[:, None, :, None]

@@ -13,12 +13,15 @@ import numpy as np
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
-from graphmill_plugins.kernels._support import check_size, is_narrow, shape_text
+from graphmill_plugins.kernels._support import accumulator, check_size, shape_text
 from graphmill_plugins.kernels.image.resample import resampled
 from graphmill_plugins.kernels.image.resize import (
+    check_box_shapes,
     check_box_values,
     check_centers,
+    check_gradient,
     check_pixels,
+    crop_pixels,
     crop_positions,
     linear_neighbors,
     nearest_pixels,
@@ -57,22 +60,13 @@ def resize_bilinear_grad(
 ) -> Value:
     """Return the gradient of the images of a ResizeBilinear."""
     check_centers(align_corners, half_pixel_centers)
-    _check_gradients(grads)
-    if original_image.ndim != 4:
-        raise InvalidArgumentError(
-            f"original_image must be 4-dimensional, got shape {shape_text(original_image.shape)}"
-        )
-    height, width = original_image.shape[1:3]
-    if original_image.shape[0] != grads.shape[0] or original_image.shape[3] != grads.shape[3]:
-        raise InvalidArgumentError(
-            "gradient and original image must have the same batch and channels, got "
-            f"{shape_text(grads.shape)} and {shape_text(original_image.shape)}"
-        )
+    check_gradient(grads, original_image)
     check_pixels(grads, original_image)
     if not grads.size:
         return xp.zeros(original_image.shape, original_image.dtype)
     if original_image.dtype == np.float64:
         return _in_float64(xp, grads, original_image.shape, align_corners, half_pixel_centers)
+    height, width = original_image.shape[1:3]
     down = _weights(height, grads.shape[1], align_corners, half_pixel_centers)
     across = _weights(width, grads.shape[2], align_corners, half_pixel_centers)
     return resampled(xp, grads, down, across).astype(original_image.dtype)
@@ -97,7 +91,7 @@ def _added(
     xp: ArrayNamespace, shape: tuple[int, ...], indices: Any, values: Value, dtype: np.dtype[Any]
 ) -> Value:
     """Return zeros with values added at indices; narrow floats are summed in float32."""
-    summed = np.dtype(np.float32) if is_narrow(dtype) else dtype
+    summed = accumulator(dtype)
     if xp is np:
         out = np.zeros(shape, summed)
         np.add.at(out, indices, values.astype(summed))
@@ -127,21 +121,17 @@ def resize_nearest_neighbor_grad(
 
 
 def _check_crops(
-    xp: ArrayNamespace, grads: Value, boxes: Value, box_ind: Value, pictures: int
+    xp: ArrayNamespace, grads: Value, boxes: Value, box_ind: Value, num_images: int
 ) -> None:
     _check_gradients(grads)
     if not grads.shape[1] or not grads.shape[2]:
         raise InvalidArgumentError("grads dimensions must be positive")
-    if boxes.ndim != 2 or boxes.shape[1] != 4 or box_ind.shape != boxes.shape[:1]:
-        raise InvalidArgumentError(
-            f"boxes must be [num_boxes, 4] and box_index [num_boxes], got "
-            f"{shape_text(boxes.shape)} and {shape_text(box_ind.shape)}"
-        )
+    check_box_shapes(boxes, box_ind)
     if len(boxes) != grads.shape[0]:
         raise InvalidArgumentError(
             f"boxes and grads have incompatible shapes: {len(boxes)} and {grads.shape[0]}"
         )
-    check_box_values(xp, boxes, box_ind, pictures)
+    check_box_values(xp, boxes, box_ind, num_images)
 
 
 @kernel(
@@ -175,26 +165,31 @@ def crop_and_resize_grad_image(
     x, x_inside = crop_positions(xp, boxes[:, 1], boxes[:, 3], shape[2], grads.shape[2])
     inside = (y_inside[:, :, None] & x_inside[:, None, :])[..., None]
     grads = xp.where(inside, grads, _F(0))
-    if method == "nearest":
-        half = _F(0.5)
-        corners = [(xp.floor(y + half), xp.floor(x + half), _F(1), _F(1))]
-    else:
-        top, left = xp.floor(y), xp.floor(x)
-        down, across = y - top, x - left
-        corners = [
-            (row, column, by_row, by_column)
-            for row, by_row in ((top, _F(1) - down), (xp.ceil(y), down))
-            for column, by_column in ((left, _F(1) - across), (xp.ceil(x), across))
-        ]
-    summed = np.dtype(np.float32) if is_narrow(T) else T
+    summed = accumulator(T)
     total: Value = 0
-    for row, column, by_row, by_column in corners:
+    for row, column, by_row, by_column in _corner_weights(xp, y, x, method):
         rows = xp.clip(row, 0, shape[1] - 1).astype(np.int32)[:, :, None]
         columns = xp.clip(column, 0, shape[2] - 1).astype(np.int32)[:, None, :]
         indices = (box_ind[:, None, None], rows, columns)
         shares = grads * _along(by_row, 1) * _along(by_column, 2)
         total = total + _added(xp, shape, indices, shares, summed)
     return total.astype(T)
+
+
+def _corner_weights(
+    xp: ArrayNamespace, y: Value, x: Value, method: str
+) -> list[tuple[Value, Value, Value, Value]]:
+    """Return row, column and both weights of each pixel that a crop's positions read."""
+    if method == "nearest":
+        half = _F(0.5)
+        return [(xp.floor(y + half), xp.floor(x + half), _F(1), _F(1))]
+    top, left = xp.floor(y), xp.floor(x)
+    down, across = y - top, x - left
+    return [
+        (row, column, by_row, by_column)
+        for row, by_row in ((top, _F(1) - down), (xp.ceil(y), down))
+        for column, by_column in ((left, _F(1) - across), (xp.ceil(x), across))
+    ]
 
 
 def _along(weights: Value, axis: int) -> Value:
@@ -220,12 +215,7 @@ def crop_and_resize_grad_boxes(
     y, y_inside = crop_positions(xp, boxes[:, 0], boxes[:, 2], height, grads.shape[1])
     x, x_inside = crop_positions(xp, boxes[:, 1], boxes[:, 3], width, grads.shape[2])
     inside = (y_inside[:, :, None] & x_inside[:, None, :])[..., None]
-
-    def pick(row: Value, column: Value) -> Value:
-        rows = xp.clip(row, 0, height - 1).astype(np.int32)[:, :, None]
-        columns = xp.clip(column, 0, width - 1).astype(np.int32)[:, None, :]
-        return image[box_ind[:, None, None], rows, columns].astype(np.float32)
-
+    pick = crop_pixels(xp, image, box_ind)
     top, bottom, left, right = xp.floor(y), xp.ceil(y), xp.floor(x), xp.ceil(x)
     down, across = (y - top)[:, :, None, None], (x - left)[:, None, :, None]
     corners = [[pick(row, column) for column in (left, right)] for row in (top, bottom)]

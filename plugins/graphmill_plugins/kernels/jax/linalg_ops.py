@@ -8,9 +8,9 @@ import numpy as np
 
 from graphmill.spi import kernel
 from graphmill_plugins._lazy_jax import jnp, jsl, lax
+from graphmill_plugins.kernels._matmul import adjoint_of
 from graphmill_plugins.kernels.linalg.solve import (
     BLAS_TYPES,
-    adjoint_of,
     banded_triangular_solve,
     check_rhs,
     check_square,

@@ -17,9 +17,10 @@ from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
 from graphmill.spi.process import warnings_ignored
+from graphmill_plugins.kernels._matmul import adjoint_of
 from graphmill_plugins.kernels._support import check_size, is_numpy, shape_text
 from graphmill_plugins.kernels.linalg._lapack import lapack
-from graphmill_plugins.kernels.linalg.solve import BLAS_TYPES, adjoint_of, check_square
+from graphmill_plugins.kernels.linalg.solve import BLAS_TYPES, check_square
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,6 +13,7 @@ import numpy as np
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
+from graphmill_plugins.kernels._matmul import adjoint_of
 from graphmill_plugins.kernels._support import check_size, is_numpy, shape_text
 from graphmill_plugins.kernels.linalg._banded import (
     scan_in_python,
@@ -59,12 +60,6 @@ def check_rhs(matrix: Value, rhs: Value, *, broadcast: bool = False) -> None:
             f"Batch dimensions of matrix and rhs must be equal, got {shape_text(matrix.shape)} and "
             f"{shape_text(rhs.shape)}"
         )
-
-
-def adjoint_of(xp: ArrayNamespace, x: Value) -> Value:
-    """Return the conjugate transposes of a stack of matrices."""
-    x = xp.swapaxes(x, -1, -2)
-    return xp.conj(x) if x.dtype.kind == "c" else x
 
 
 def _invertible(solve: Callable[..., Value], *arrays: Value) -> Value:

@@ -66,12 +66,12 @@ def _truncating(xp: ArrayNamespace, T: np.dtype[Any]) -> Binary:
     if T.kind == "u":
         return lambda x, y: xp.floor_divide(x, y)
     if is_numpy(xp):
-        return _numpy_quotient
+        return truncated_quotient
     # x - fmod(x, y) is a multiple of y, so the quotient is exact and is not rounded.
     return lambda x, y: xp.floor_divide(x - xp.fmod(x, y), y)
 
 
-def _numpy_quotient(x: Value, y: Value) -> Value:
+def truncated_quotient(x: Value, y: Value) -> Value:
     """Divide integers and round towards zero: add one to a negative quotient that is inexact."""
     quotient = np.floor_divide(x, y)
     is_inexact = quotient * y != x

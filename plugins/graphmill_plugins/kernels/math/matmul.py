@@ -8,9 +8,9 @@ import numpy as np
 
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
+from graphmill_plugins.kernels._matmul import adjoint_of, stacked_product
 from graphmill_plugins.kernels._matmul import product as matrix_product
-from graphmill_plugins.kernels._matmul import stacked_product
-from graphmill_plugins.kernels._support import is_narrow, is_numpy, shape_text
+from graphmill_plugins.kernels._support import accumulator, is_narrow, is_numpy, shape_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,10 +18,6 @@ if TYPE_CHECKING:
     from graphmill.spi import ArrayNamespace, Value
 
     Product = Callable[[Value, Value], Value]
-
-
-def _wide_type(T: np.dtype[Any]) -> np.dtype[Any]:
-    return np.dtype(np.float32) if is_narrow(T) else T
 
 
 def _multiplier(xp: ArrayNamespace, T: np.dtype[Any]) -> Product:
@@ -70,11 +66,6 @@ def sparse_mat_mul(
     return multiply(a.astype(np.float32), b.astype(np.float32))
 
 
-def _adjoint(xp: ArrayNamespace, x: Value) -> Value:
-    x = xp.swapaxes(x, -1, -2)
-    return xp.conj(x) if x.dtype.kind == "c" else x
-
-
 def _check_stacks(x: Value, y: Value) -> None:
     if x.ndim < 2 or y.ndim < 2:
         raise InvalidArgumentError(
@@ -94,9 +85,9 @@ def _batch_product(
                 f"{shape_text(x.shape)} and {shape_text(y.shape)}"
             )
         if adj_x:
-            x = _adjoint(xp, x)
+            x = adjoint_of(xp, x)
         if adj_y:
-            y = _adjoint(xp, y)
+            y = adjoint_of(xp, y)
         if x.shape[-1] != y.shape[-2]:
             raise InvalidArgumentError(
                 "Matrix size-incompatible: "
@@ -122,7 +113,7 @@ def batch_mat_mul_v2(xp: ArrayNamespace, T: np.dtype[Any], adj_x: bool, adj_y: b
 @kernel("BatchMatMulV3", make=True, expensive=True)
 def batch_mat_mul_v3(xp: ArrayNamespace, Tout: np.dtype[Any], adj_x: bool, adj_y: bool) -> Product:
     """Multiply stacks of matrices of two types into a third; batch dimensions broadcast."""
-    wide = _wide_type(Tout)
+    wide = accumulator(Tout)
 
     def product(x: Value, y: Value) -> Value:
         return xp.matmul(x.astype(wide), y.astype(wide)).astype(Tout)

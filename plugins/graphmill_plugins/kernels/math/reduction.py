@@ -15,6 +15,7 @@ import numpy as np
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import KernelDef, KernelTable, kernel
 from graphmill_plugins.kernels._support import (
+    accumulator,
     check_size,
     checked_axis,
     is_narrow,
@@ -64,13 +65,9 @@ def _checked_axes(indices: Value, rank: int) -> tuple[int, ...]:
     return checked
 
 
-def _accumulator(T: np.dtype[Any]) -> np.dtype[Any]:
-    return np.dtype(np.float32) if is_narrow(T) else T
-
-
 def _mean_accumulator(T: np.dtype[Any]) -> np.dtype[Any]:
     """Return the type in which a mean is computed: 64 bits for integers."""
-    return np.dtype(f"{T.kind}8") if T.kind in "iu" else _accumulator(T)
+    return np.dtype(f"{T.kind}8") if T.kind in "iu" else accumulator(T)
 
 
 def lowest(dtype: np.dtype[Any]) -> Any:
@@ -100,9 +97,9 @@ def _numpy_sum(ufunc: np.ufunc) -> Callable[..., Reduction]:
     """Return the kernel of a sum or product, which accumulates in T or, if T is narrow, float32."""
 
     def make(_xp: ArrayNamespace, T: np.dtype[Any], keep_dims: bool) -> Reduction:
-        accumulator = _accumulator(T)
+        sum_type = accumulator(T)
         reduce: Any = ufunc.reduce  # positional arguments are faster than keywords
-        if accumulator is T:
+        if sum_type is T:
 
             def wide(x: Value, indices: Value) -> Value:
                 axes = _axes(x, indices)
@@ -113,7 +110,7 @@ def _numpy_sum(ufunc: np.ufunc) -> Callable[..., Reduction]:
             return wide
 
         def narrow(x: Value, indices: Value) -> Value:
-            return reduce(x, _axes(x, indices), accumulator, None, keep_dims).astype(T)
+            return reduce(x, _axes(x, indices), sum_type, None, keep_dims).astype(T)
 
         return narrow
 
@@ -192,19 +189,19 @@ def _numpy_extreme(ufunc: np.ufunc, empty_value: EmptyValue) -> Callable[..., Re
 
 
 def _numpy_mean(_xp: ArrayNamespace, T: np.dtype[Any], keep_dims: bool) -> Reduction:
-    accumulator = _mean_accumulator(T)
+    sum_type = _mean_accumulator(T)
     reduce: Any = np.add.reduce
     divide = _integer_quotient if T.kind in "iu" else operator.truediv
 
     def mean(x: Value, indices: Value) -> Value:
         axes = _axes(x, indices)
         if are_short(x) and axes == (x.ndim - 1,):
-            total = reduced(np.add, x, accumulator, keep_dims=keep_dims)
+            total = reduced(np.add, x, sum_type, keep_dims=keep_dims)
         else:
-            total = reduce(x, axes, accumulator, None, keep_dims)
-        return divide(total, accumulator.type(_divisor(x.shape, axes, T)))
+            total = reduce(x, axes, sum_type, None, keep_dims)
+        return divide(total, sum_type.type(_divisor(x.shape, axes, T)))
 
-    return mean if accumulator == T else lambda x, indices: mean(x, indices).astype(T)
+    return mean if sum_type == T else lambda x, indices: mean(x, indices).astype(T)
 
 
 def _integer_quotient(total: Value, count: Value) -> Value:
@@ -237,7 +234,7 @@ def sum_(
 ) -> Value:
     """Add over axes; narrow floats are added in float32."""
     axes = _axes(x, indices)
-    return xp.sum(x, axis=axes, dtype=_accumulator(T), keepdims=keep_dims).astype(T)
+    return xp.sum(x, axis=axes, dtype=accumulator(T), keepdims=keep_dims).astype(T)
 
 
 @kernel("Prod", static=_STATIC)
@@ -246,7 +243,7 @@ def prod(
 ) -> Value:
     """Multiply over axes; narrow floats are multiplied in float32."""
     axes = _axes(x, indices)
-    return xp.prod(x, axis=axes, dtype=_accumulator(T), keepdims=keep_dims).astype(T)
+    return xp.prod(x, axis=axes, dtype=accumulator(T), keepdims=keep_dims).astype(T)
 
 
 @kernel("Max", static=_STATIC)
@@ -282,9 +279,9 @@ def mean(
     xp: ArrayNamespace, x: Value, indices: Value, *, T: np.dtype[Any], keep_dims: bool
 ) -> Value:
     """Average over axes; integers are added in 64 bits and the quotient is truncated."""
-    accumulator, axes = _mean_accumulator(T), _axes(x, indices)
-    total = xp.sum(x, axis=axes, dtype=accumulator, keepdims=keep_dims)
-    divisor = accumulator.type(_divisor(x.shape, axes, T))
+    sum_type, axes = _mean_accumulator(T), _axes(x, indices)
+    total = xp.sum(x, axis=axes, dtype=sum_type, keepdims=keep_dims)
+    divisor = sum_type.type(_divisor(x.shape, axes, T))
     if T.kind in "iu":
         return xp.floor_divide(total - xp.fmod(total, divisor), divisor).astype(T)
     return (total / divisor).astype(T)
@@ -295,10 +292,10 @@ def euclidean_norm(
     xp: ArrayNamespace, x: Value, indices: Value, *, T: np.dtype[Any], keep_dims: bool
 ) -> Value:
     """Take the square root of the sum of squared magnitudes over axes."""
-    axes, accumulator = _axes(x, indices), _accumulator(T)
-    wide = x.astype(accumulator)
+    axes, sum_type = _axes(x, indices), accumulator(T)
+    wide = x.astype(sum_type)
     squares = wide * xp.conj(wide) if T.kind == "c" else wide * wide
-    total = xp.sum(squares, axis=axes, dtype=accumulator, keepdims=keep_dims)
+    total = xp.sum(squares, axis=axes, dtype=sum_type, keepdims=keep_dims)
     return xp.sqrt(total).astype(T)
 
 

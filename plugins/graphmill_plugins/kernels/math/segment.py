@@ -16,6 +16,7 @@ from graphmill.errors import InvalidArgumentError
 from graphmill.spi import KernelDef, KernelTable, kernel
 from graphmill_plugins.kernels._support import (
     POINTER_SIZE,
+    accumulator,
     check_size,
     is_narrow,
     scalar_int,
@@ -70,7 +71,7 @@ def combine_sorted(
     returned in float32, for the caller to round. `order` gives the row of `data` for each id; by
     default rows are in the order of the ids.
     """
-    dtype = np.dtype(np.float32) if is_narrow(data.dtype) else data.dtype
+    dtype = accumulator(data.dtype)
     result = np.full((count, *data.shape[1:]), fill, dtype)
     if not ids.size:
         return result

@@ -16,7 +16,7 @@ import numpy as np
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError, UnimplementedError
 from graphmill_plugins._lazy_jax import lax
-from graphmill_plugins.kernels._support import in_float32, is_narrow, is_numpy, shape_text
+from graphmill_plugins.kernels._support import accumulator, in_float32, is_numpy, shape_text
 from graphmill_plugins.kernels.math.elementwise import sigmoid
 from graphmill_plugins.kernels.math.special import erf as numpy_erf
 from graphmill_plugins.kernels.nn.activation import elu, leaky_relu, relu, relu6
@@ -148,7 +148,7 @@ def _gelu_approximate(xp: ArrayNamespace, T: np.dtype[Any]) -> Function:
 
 
 def _gelu_exact(xp: ArrayNamespace, T: np.dtype[Any]) -> Function:
-    wide = np.dtype(np.float32) if is_narrow(T) else T
+    wide = accumulator(T)
     erf: Function = numpy_erf(wide) if is_numpy(xp) else lax.erf
     factor = float(np.sqrt(0.5))
     return in_float32(T, lambda x: 0.5 * x * (1 + erf(factor * x)))

@@ -17,6 +17,7 @@ from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import KernelDef, KernelTable, kernel
 from graphmill_plugins.kernels._support import check_size, in_float32, is_narrow, shape_text
+from graphmill_plugins.kernels.math.division import truncated_quotient
 from graphmill_plugins.kernels.math.segment import combine_sorted
 from graphmill_plugins.kernels.segment_reduce import run_lengths, run_starts
 from graphmill_plugins.kernels.sparse._sparse import (
@@ -46,7 +47,7 @@ _SUMMED = {
 }
 
 
-def _both(
+def _check_pair(
     a: tuple[Value, Value, Value], b: tuple[Value, Value, Value]
 ) -> tuple[tuple[int, ...], Any, Any]:
     """Check two sparse tensors of one shape; return its sizes, and the flat positions of both."""
@@ -76,7 +77,9 @@ def sparse_add(
         raise InvalidArgumentError(
             f"The magnitude threshold must be a scalar: got shape {shape_text(np.shape(thresh))}"
         )
-    sizes, first, second = _both((a_indices, a_values, a_shape), (b_indices, b_values, b_shape))
+    sizes, first, second = _check_pair(
+        (a_indices, a_values, a_shape), (b_indices, b_values, b_shape)
+    )
     positions, values = _merged_sums((first, a_values), (second, b_values), thresh)
     return from_positions(positions, sizes), values, a_shape
 
@@ -153,19 +156,10 @@ def _with_dense(ufunc: Any) -> Callable[..., Value]:
             if np.any(divisors == 0):
                 raise InvalidArgumentError("cannot divide by zero, but the dense tensor has a zero")
             if values.dtype.kind in "iu":
-                return _integer_quotient(values, divisors)
+                return truncated_quotient(values, divisors)
         return in_float32(values.dtype, ufunc)(values, np.broadcast_to(divisors, values.shape))
 
     return apply
-
-
-def _integer_quotient(values: Value, divisor: Value) -> Value:
-    """Divide integers as C++ does, towards zero."""
-    quotient = np.floor_divide(values, divisor)
-    if values.dtype.kind == "u":
-        return quotient
-    is_below = (quotient < 0) & (quotient * divisor != values)
-    return quotient + is_below.astype(values.dtype)
 
 
 def _check_broadcast(dense: tuple[int, ...], sizes: tuple[int, ...]) -> None:
@@ -202,14 +196,16 @@ def _extreme(ufunc: Any) -> Callable[..., tuple[Value, Value]]:
         b_values: Value,
         b_shape: Value,
     ) -> tuple[Value, Value]:
-        sizes, first, second = _both((a_indices, a_values, a_shape), (b_indices, b_values, b_shape))
+        sizes, first, second = _check_pair(
+            (a_indices, a_values, a_shape), (b_indices, b_values, b_shape)
+        )
         positions = np.union1d(first, second)
-        sides = []
+        operands = []
         for flat, values in ((first, a_values), (second, b_values)):
-            side = np.zeros(len(positions), values.dtype)
-            side[np.searchsorted(positions, flat)] = values
-            sides.append(side)
-        return from_positions(positions, sizes), ufunc(*sides)
+            operand = np.zeros(len(positions), values.dtype)
+            operand[np.searchsorted(positions, flat)] = values
+            operands.append(operand)
+        return from_positions(positions, sizes), ufunc(*operands)
 
     return apply
 

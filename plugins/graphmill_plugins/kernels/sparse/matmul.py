@@ -13,7 +13,7 @@ from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError, UnimplementedError
 from graphmill.spi import kernel
 from graphmill_plugins._optional import import_optional
-from graphmill_plugins.kernels._support import check_size, is_narrow, shape_text
+from graphmill_plugins.kernels._support import accumulator, check_size, shape_text
 from graphmill_plugins.kernels.math.segment import combine_sorted
 from graphmill_plugins.kernels.sparse._sparse import check_bounds, checked_sizes
 
@@ -75,7 +75,7 @@ def sparse_tensor_dense_matmul(
             f"{b.shape[0]}.  Did you forget a transpose?"
         )
     check_size((sizes[0], b.shape[1]), itemsize=values.dtype.itemsize)
-    summed = np.dtype(np.float32) if is_narrow(values.dtype) else values.dtype
+    summed = accumulator(values.dtype)
     wide, dense, rows = values.astype(summed), b.astype(summed), indices[:, 0]
     if not b.size:  # no element of b is read, so the indices do not matter
         return xp.zeros((sizes[0], b.shape[1]), values.dtype)

@@ -13,15 +13,14 @@ import numpy as np
 from graphmill import errors
 from graphmill.spi import Ref, kernel
 from graphmill.spi.kernels import shape_of_value
-from graphmill_plugins.kernels._support import check_size
+from graphmill_plugins.kernels._partial_shape import is_compatible
+from graphmill_plugins.kernels._support import check_size, shape_text
 from graphmill_plugins.kernels.state.value import (
     check_same_shape,
     count_up_to,
     initialized,
-    is_compatible,
     keepable,
     resource_key,
-    shape_text,
 )
 
 if TYPE_CHECKING:

@@ -15,7 +15,8 @@ import numpy as np
 from graphmill import dtypes, errors
 from graphmill.spi import KernelDef, KernelTable, kernel
 from graphmill.spi.kernels import writable
-from graphmill_plugins.kernels._support import namespace_of
+from graphmill_plugins.kernels._support import namespace_of, shape_text
+from graphmill_plugins.kernels.math.division import truncated_quotient
 from graphmill_plugins.kernels.segment_reduce import (
     are_short,
     combine_in_rounds,
@@ -23,7 +24,7 @@ from graphmill_plugins.kernels.segment_reduce import (
     without_nan,
 )
 from graphmill_plugins.kernels.state.resource import variable_of
-from graphmill_plugins.kernels.state.value import initialized, shape_text
+from graphmill_plugins.kernels.state.value import initialized
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -151,7 +152,7 @@ def _scattered(operation: str, value: Any, index: Any, updates: Any) -> Any:
 def _divide(current: Any, index: Any, updates: Any) -> None:
     """Divide integers of an array at `index` by updates, one after the other, towards zero."""
     for key, divisor in _pairs(current, index, updates):
-        current[key] = _truncated(current[key], divisor)
+        current[key] = truncated_quotient(current[key], divisor)
 
 
 def _pairs(current: Any, index: Any, updates: Any) -> Any:
@@ -164,12 +165,6 @@ def _pairs(current: Any, index: Any, updates: Any) -> Any:
             tuple(axis[position] for axis in index) if isinstance(index, tuple) else index[position]
         )
         yield key, updates[position]
-
-
-def _truncated(value: Any, divisor: Any) -> Any:
-    """Divide integers towards zero, as C++ does."""
-    quotient = value // divisor  # floor division: too low by one for negative inexact quotients
-    return quotient + ((quotient < 0) & (quotient * divisor != value))
 
 
 def _scatter_rows(operation: str, variable: Variable, indices: Any, updates: Any) -> None:

@@ -9,11 +9,10 @@ import numpy as np
 
 from graphmill import errors
 from graphmill.spi.kernels import is_frozen
+from graphmill_plugins.kernels._support import shape_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from graphmill.spi import OpKernelConstruction, Shape, Value, Variable
+    from graphmill.spi import OpKernelConstruction, Value, Variable
 
 
 _CONTAINER = re.compile(r"[A-Za-z0-9.][A-Za-z0-9./-]*")
@@ -63,22 +62,6 @@ def resource_key(
     if is_shared_by_node_name or construction.attrs.get("shared_name"):
         return container, name
     return construction.private_container, name
-
-
-def shape_text(shape: Shape) -> str:
-    """Return a shape as TensorFlow prints it."""
-    if shape is None:
-        return "<unknown>"
-    return "[" + ",".join("?" if size < 0 else str(size) for size in shape) + "]"
-
-
-def is_compatible(expected: Shape, shape: Sequence[int]) -> bool:
-    """Return whether the static shape `expected` allows `shape`."""
-    if expected is None:
-        return True
-    return len(expected) == len(shape) and all(
-        expected_size in (-1, size) for expected_size, size in zip(expected, shape, strict=True)
-    )
 
 
 def keepable(value: Value) -> Value:

@@ -16,7 +16,13 @@ from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
 from graphmill_plugins.kernels._matmul import stacked_product
 from graphmill_plugins.kernels._strings import encode
-from graphmill_plugins.kernels._support import is_narrow, is_numpy, scalar_int, shape_text, to_ints
+from graphmill_plugins.kernels._support import (
+    accumulator,
+    is_numpy,
+    scalar_int,
+    shape_text,
+    to_ints,
+)
 from graphmill_plugins.kernels.xla._message import read_numbers
 from graphmill_plugins.kernels.xla._windows import padding_pairs, taps
 from graphmill_plugins.kernels.xla.ops import xla_pad
@@ -178,7 +184,7 @@ def _convolution(
         layouts = layouts_of(message, lhs.ndim, _FIELDS, "ConvolutionDimensionNumbers")
         moves = _window(lhs.ndim - 2, window_strides, padding, lhs_dilation, rhs_dilation)
         groups = scalar_int("feature_group_count", feature_group_count)
-        wide = np.dtype(np.float32) if is_narrow(dtype) else dtype
+        wide = accumulator(dtype)
         x = xp.transpose(lhs, layouts["lhs"]).astype(wide)
         w = xp.transpose(rhs, layouts["rhs"]).astype(wide)
         result = convolved(xp, x, w, moves, groups, batches)

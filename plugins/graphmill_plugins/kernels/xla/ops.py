@@ -13,7 +13,7 @@ import numpy as np
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
 from graphmill_plugins.kernels._strings import encode
-from graphmill_plugins.kernels._support import check_size, is_narrow, shape_text, to_ints
+from graphmill_plugins.kernels._support import accumulator, check_size, shape_text, to_ints
 from graphmill_plugins.kernels.linalg.decompositions import self_adjoint_eig_v2, svd
 from graphmill_plugins.kernels.linalg.einsum import einsum
 from graphmill_plugins.kernels.xla._dimensions import DotDimensions
@@ -41,7 +41,7 @@ def _dot(
 ) -> Value:
     dimensions = DotDimensions.parse(encode(dimension_numbers))
     dimensions.check(lhs.shape, rhs.shape)
-    wide = np.dtype(np.float32) if is_narrow(dtype) else dtype
+    wide = accumulator(dtype)
     left, right = lhs.astype(wide), rhs.astype(wide)
     batch = tuple(lhs.shape[axis] for axis in dimensions.lhs_batch)
     left_free = dimensions.free(lhs.ndim, dimensions.lhs_batch, dimensions.lhs_contracting)
