@@ -144,8 +144,8 @@ def _padded_rows(
             f"{shape_text(column.shape)}"
         )
     longest = int(counts.max(initial=0))
-    blank: Any = b"" if column.dtype is dtypes.string else 0
-    padding = column.default.ravel()[0] if column.default.size else blank
+    zero: Any = b"" if column.dtype is dtypes.string else 0
+    padding = column.default.ravel()[0] if column.default.size else zero
     table = np.full((len(counts), longest), padding, column.dtype.as_numpy_dtype)
     table[np.arange(longest) < counts[:, None]] = rows.values
     steps = longest // stride if stride else 0
@@ -171,8 +171,8 @@ def sparse_columns(
 ) -> list[tuple[Value, Value, Value]]:
     """Return `sparse_values` of several columns; NumPy is called once for all of them."""
     if not (rows and is_batch and len(rows[0].counts)):
-        return [sparse_values(one, is_batch=is_batch) for one in rows]
-    table = np.stack([one.counts for one in rows])
+        return [sparse_values(column, is_batch=is_batch) for column in rows]
+    table = np.stack([column.counts for column in rows])
     counts = table.ravel()
     indices = np.empty((int(counts.sum()), 2), np.int64)
     indices[:, 0] = np.repeat(np.tile(np.arange(table.shape[1]), len(rows)), counts)
@@ -183,8 +183,8 @@ def sparse_columns(
     ends = np.cumsum(table.sum(axis=1)).tolist()
     starts = [0, *ends[:-1]]
     return [
-        (indices[start:end], one.values, shape)
-        for start, end, one, shape in zip(starts, ends, rows, shapes, strict=True)
+        (indices[start:end], column.values, shape)
+        for start, end, column, shape in zip(starts, ends, rows, shapes, strict=True)
     ]
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from google.protobuf.descriptor import FieldDescriptor
 
 from graphmill.errors import DataLossError
-from graphmill.spi.protos import LENGTH, VARINT, read_varint, write_varint
+from graphmill.spi.protos import FIXED32, LENGTH, VARINT, read_varint, write_varint
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 FIXED64: Final = 1
 START_GROUP: Final = 3
 END_GROUP: Final = 4
-FIXED32: Final = 5
+FIXED_SIZES: Final = {FIXED64: 8, FIXED32: 4}
+"""The size in bytes of a value, by wire type."""
 
 _MASK32, _MASK64 = (1 << 32) - 1, (1 << 64) - 1
 
@@ -39,7 +40,7 @@ class Encoding:
     @property
     def size(self) -> int:
         """The size of a value in bytes; 0 if it varies."""
-        return {FIXED64: 8, FIXED32: 4}.get(self.wire_type, 0)
+        return FIXED_SIZES.get(self.wire_type, 0)
 
     def unpack(self, content: bytes, start: int, end: int) -> list[Any]:
         """Return the packed values in `content[start:end]`.

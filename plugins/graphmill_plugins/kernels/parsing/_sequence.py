@@ -227,8 +227,8 @@ class _Batch:
         if int(lengths.min(initial=longest)) == longest:
             table = steps.rows.values
         else:
-            blank: Any = b"" if dtype.kind == "s" else 0
-            table = np.full((len(lengths), longest, size), blank, dtype.as_numpy_dtype)
+            zero: Any = b"" if dtype.kind == "s" else 0
+            table = np.full((len(lengths), longest, size), zero, dtype.as_numpy_dtype)
             table[np.arange(longest) < lengths[:, None]] = steps.rows.values.reshape(-1, size)
         batch = (len(lengths),) if self._is_batch else ()
         dense = table.reshape(*batch, longest, *column.shape)

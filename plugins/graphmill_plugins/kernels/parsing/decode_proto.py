@@ -17,14 +17,13 @@ from google.protobuf.message import DecodeError, EncodeError
 from graphmill import dtypes
 from graphmill.errors import DataLossError, InvalidArgumentError
 from graphmill.spi import kernel
-from graphmill.spi.protos import LENGTH, VARINT, read_varint
+from graphmill.spi.protos import FIXED32, LENGTH, VARINT, read_varint
 from graphmill_plugins.kernels._support import check_size
 from graphmill_plugins.kernels.parsing._proto_fields import check_type, find_fields, find_message
 from graphmill_plugins.kernels.parsing._proto_values import (
     ENCODINGS,
     END_GROUP,
-    FIXED32,
-    FIXED64,
+    FIXED_SIZES,
     START_GROUP,
     Encoding,
 )
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
     from graphmill.spi import Value
     from graphmill.spi.files import Broker
 
-_SIZES: Final = {FIXED64: 8, FIXED32: 4}
 _MAX_GROUP_DEPTH: Final = 100  # groups; protobuf's own limit
 
 
@@ -198,7 +196,7 @@ def _read_payload(
         size, start = read_varint(content, position, end)
         position = start + size
     else:
-        position += _SIZES[wire_type]
+        position += FIXED_SIZES[wire_type]
     if position > end:
         raise DataLossError(f"field {number} is {position - end} bytes too short")
     return start, position, value

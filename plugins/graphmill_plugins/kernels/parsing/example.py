@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from operator import is_not
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
@@ -33,7 +33,9 @@ if TYPE_CHECKING:
     from graphmill.spi import Shape, Value
     from graphmill_plugins.kernels.parsing._columns import DenseColumn
 
-_OPTIONS: dict[str, Any] = {
+_Columns = TypeVar("_Columns")
+
+PARSER_OPTIONS: dict[str, Any] = {
     "host": True,
     "dynamic_shape": True,
     "expensive": True,
@@ -120,27 +122,38 @@ def dense_columns(
     ]
 
 
-class DenseColumnCache:
-    """The dense columns of a node, which are rebuilt if keys or default values have changed.
+class ColumnCache(Generic[_Columns]):
+    """The columns of a node, which are computed again if keys or default values have changed.
 
-    Threads: parsers may share it; a column never changes.
+    Threads: parsers may share it; columns never change.
 
     Args:
-        types: those of the columns.
-        shapes: of one example's values in each column.
+        make: returns the columns for a list of default values and lists of keys.
     """
 
-    def __init__(self, types: Sequence[np.dtype[Any]], shapes: Sequence[Shape]) -> None:
-        self._types, self._shapes = types, shapes
-        self._last: tuple[list[bytes], list[Value], list[DenseColumn]] = ([], [], [])
+    def __init__(self, make: Callable[..., _Columns]) -> None:
+        self._make = make
+        self._last: tuple[tuple[list[Any], ...], list[Value], _Columns | None] = (), [], None
 
-    def of(self, keys: list[bytes], defaults: list[Value]) -> list[DenseColumn]:
-        """Return the columns of these keys and default values; see `dense_columns`."""
+    def of(self, defaults: list[Value], *keys: list[Any]) -> _Columns:
+        """Return the columns of these default values and keys."""
         known, values, columns = self._last
-        if known != keys or len(values) != len(defaults) or any(map(is_not, values, defaults)):
-            columns = dense_columns(keys, self._types, self._shapes, defaults)
+        if (
+            columns is None
+            or known != keys
+            or len(values) != len(defaults)
+            or any(map(is_not, values, defaults))
+        ):
+            columns = self._make(defaults, *keys)
             self._last = keys, list(defaults), columns
         return columns
+
+
+def dense_column_cache(
+    types: Sequence[np.dtype[Any]], shapes: Sequence[Shape]
+) -> ColumnCache[list[DenseColumn]]:
+    """Return a cache of dense columns of these types and shapes."""
+    return ColumnCache(lambda defaults, keys: dense_columns(keys, types, shapes, defaults))
 
 
 def parse_columns(
@@ -183,7 +196,7 @@ def parse_columns(
     return indices, values, shapes, dense_parts, flat, row_splits
 
 
-@kernel("ParseExample", **_OPTIONS)
+@kernel("ParseExample", **PARSER_OPTIONS)
 def parse_example_v1(
     sparse_types: Sequence[Any],
     Tdense: Sequence[Any],
@@ -191,7 +204,7 @@ def parse_example_v1(
 ) -> Callable[..., tuple[Any, ...]]:
     """Parse a vector of examples into sparse and dense columns."""
     header_cache = HeaderCache()
-    column_cache = DenseColumnCache(Tdense, dense_shapes)
+    column_cache = dense_column_cache(Tdense, dense_shapes)
     sparse_dtypes = types_of(sparse_types)
 
     def parse(
@@ -206,13 +219,13 @@ def parse_example_v1(
                 f"Expected serialized to be a vector, got shape: {shape_text(serialized.shape)}"
             )
         sparse = list(zip(_keys(sparse_keys), sparse_dtypes, strict=True))
-        dense = column_cache.of(_keys(dense_keys), dense_defaults)
+        dense = column_cache.of(dense_defaults, _keys(dense_keys))
         return parse_columns(header_cache, serialized, names, sparse, dense)[:4]
 
     return parse
 
 
-@kernel("ParseExampleV2", **_OPTIONS)
+@kernel("ParseExampleV2", **PARSER_OPTIONS)
 def parse_example_v2(
     Tdense: Sequence[Any],
     num_sparse: int,
@@ -223,7 +236,7 @@ def parse_example_v2(
 ) -> Callable[..., tuple[Any, ...]]:
     """Parse an example or a vector of them into sparse, dense and ragged columns."""
     header_cache = HeaderCache()
-    column_cache = DenseColumnCache(Tdense, dense_shapes)
+    column_cache = dense_column_cache(Tdense, dense_shapes)
     sparse_dtypes, ragged_dtypes = types_of(sparse_types), types_of(ragged_value_types)
     split_dtypes = list(map(as_dtype, ragged_split_types))
 
@@ -248,7 +261,7 @@ def parse_example_v2(
             serialized,
             names,
             list(zip(sparse_names, sparse_dtypes, strict=True)),
-            column_cache.of(dense_names, dense_defaults),
+            column_cache.of(dense_defaults, dense_names),
             list(zip(ragged_names, ragged_dtypes, split_dtypes, strict=True)),
         )
 
@@ -269,7 +282,7 @@ def key_vector(keys: Value, count: int, what: str) -> list[bytes]:
     return result
 
 
-@kernel("ParseSingleExample", **_OPTIONS)
+@kernel("ParseSingleExample", **PARSER_OPTIONS)
 def parse_single_example(
     num_sparse: int,
     sparse_keys: Sequence[str],
@@ -285,7 +298,7 @@ def parse_single_example(
             f"and sparse_types ({len(sparse_types)})"
         )
     header_cache = HeaderCache()
-    column_cache = DenseColumnCache(Tdense, dense_shapes)
+    column_cache = dense_column_cache(Tdense, dense_shapes)
     dense_names = list(map(encode, dense_keys))
     sparse = list(zip(map(encode, sparse_keys), types_of(sparse_types), strict=True))
     no_names = np.empty(0, object)
@@ -295,7 +308,7 @@ def parse_single_example(
             raise InvalidArgumentError(
                 f"Expected serialized to be a scalar, got shape: {shape_text(serialized.shape)}"
             )
-        dense = column_cache.of(dense_names, dense_defaults)
+        dense = column_cache.of(dense_defaults, dense_names)
         return parse_columns(header_cache, serialized, no_names, sparse, dense)[:4]
 
     return parse

@@ -5,7 +5,6 @@ Semantics: tensorflow/core/kernels/example_parsing_ops.cc, example_proto_fast_pa
 
 from __future__ import annotations
 
-from operator import is_not
 from typing import TYPE_CHECKING, Any
 
 from graphmill.dtypes import as_dtype
@@ -19,7 +18,13 @@ from graphmill_plugins.kernels.parsing._sequence import (
     dense_list,
     parse_sequences,
 )
-from graphmill_plugins.kernels.parsing.example import dense_columns, key_vector, types_of
+from graphmill_plugins.kernels.parsing.example import (
+    PARSER_OPTIONS,
+    ColumnCache,
+    dense_columns,
+    key_vector,
+    types_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -27,41 +32,6 @@ if TYPE_CHECKING:
     from graphmill.dtypes import DType
     from graphmill.spi import Shape, Value
     from graphmill_plugins.kernels.parsing._sequence import DenseList
-
-_OPTIONS: dict[str, Any] = {
-    "host": True,
-    "dynamic_shape": True,
-    "expensive": True,
-    "make": True,  # a node caches parsed headers
-}
-
-
-class _ColumnCache:
-    """The columns of a node, which are computed again if keys or default values have changed.
-
-    Threads: parsers may share it; columns never change.
-
-    Args:
-        make: makes columns of lists of keys and of default values.
-    """
-
-    def __init__(self, make: Callable[..., SequenceColumns]) -> None:
-        self._make = make
-        self._last: tuple[tuple[list[Any], ...], list[Value], SequenceColumns | None]
-        self._last = (), [], None
-
-    def of(self, defaults: list[Value], *keys: list[Any]) -> SequenceColumns:
-        """Return the columns of these default values and keys."""
-        known, values, columns = self._last
-        if (
-            columns is None
-            or known != keys
-            or len(values) != len(defaults)
-            or any(map(is_not, values, defaults))
-        ):
-            columns = self._make(defaults, *keys)
-            self._last = keys, list(defaults), columns
-        return columns
 
 
 def _pairs(keys: Sequence[bytes], types: Sequence[Any]) -> list[tuple[bytes, DType]]:
@@ -100,7 +70,7 @@ def _dense_lists(
     ]
 
 
-@kernel("ParseSequenceExample", **_OPTIONS)
+@kernel("ParseSequenceExample", **PARSER_OPTIONS)
 def parse_sequence_example_v1(
     feature_list_dense_missing_assumed_empty: Sequence[str],
     context_sparse_keys: Sequence[str],
@@ -144,7 +114,7 @@ def parse_sequence_example_v1(
             ),
         )
 
-    column_cache = _ColumnCache(columns_of)
+    column_cache = ColumnCache(columns_of)
 
     def parse(
         serialized: Value,
@@ -171,7 +141,7 @@ def _check_count(what: str, count: int, types: Sequence[Any]) -> None:
         )
 
 
-@kernel("ParseSequenceExampleV2", **_OPTIONS)
+@kernel("ParseSequenceExampleV2", **PARSER_OPTIONS)
 def parse_sequence_example_v2(
     Tcontext_dense: Sequence[Any],
     context_sparse_types: Sequence[Any],
@@ -220,7 +190,7 @@ def parse_sequence_example_v2(
             ),
         )
 
-    column_cache = _ColumnCache(columns_of)
+    column_cache = ColumnCache(columns_of)
 
     def parse(
         serialized: Value,
@@ -267,7 +237,7 @@ def parse_sequence_example_v2(
     return parse
 
 
-@kernel("ParseSingleSequenceExample", **_OPTIONS)
+@kernel("ParseSingleSequenceExample", **PARSER_OPTIONS)
 def parse_single_sequence_example(
     context_sparse_types: Sequence[Any],
     Tcontext_dense: Sequence[Any],
@@ -301,7 +271,7 @@ def parse_single_sequence_example(
             ),
         )
 
-    column_cache = _ColumnCache(columns_of)
+    column_cache = ColumnCache(columns_of)
 
     def parse(
         serialized: Value,
