@@ -59,8 +59,8 @@ def _gather_vectors(
 ) -> Callable[[Value, Value, tuple[int, ...]], Value]:
     def take(params: Value, indices: Value, sizes: tuple[int, ...]) -> Value:
         if ignore:
-            spot = jnp.asarray(params).at[tuple(_coordinates(indices, sizes))]
-            return spot.get(mode="fill", fill_value=0)
+            selected = jnp.asarray(params).at[tuple(_coordinates(indices, sizes))]
+            return selected.get(mode="fill", fill_value=0)
         clipped = jnp.clip(indices.astype(np.int64), 0, np.array(sizes, np.int64) - 1)
         return jnp.asarray(params)[tuple(jnp.moveaxis(clipped, -1, 0))]
 
@@ -78,8 +78,8 @@ def scatter(how: str, target: Value, indices: Value, updates: Value) -> Value:
     depth = indices.shape[-1]
     if depth == 0:
         return _scatter_whole(how, target, updates)
-    spot = target.at[tuple(_coordinates(indices, target.shape[:depth]))]
-    return getattr(spot, how)(updates, mode="drop")
+    selected = target.at[tuple(_coordinates(indices, target.shape[:depth]))]
+    return getattr(selected, how)(updates, mode="drop")
 
 
 def _without_nan(how: str, updates: Value) -> Value:

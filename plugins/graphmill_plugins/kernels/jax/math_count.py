@@ -9,8 +9,8 @@ import numpy as np
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
 from graphmill_plugins._lazy_jax import jnp
-from graphmill_plugins.kernels._support import scalar_int, shape_text
-from graphmill_plugins.kernels.math.count import bins_of
+from graphmill_plugins.kernels._support import scalar_int
+from graphmill_plugins.kernels.math.count import bins_of, check_weights
 
 if TYPE_CHECKING:
     from graphmill.spi import Value
@@ -19,18 +19,14 @@ if TYPE_CHECKING:
 def _count_into(
     shape: tuple[int, ...], indices: tuple[Value, ...], weights: Value, binary: bool
 ) -> Value:
-    """Add weights (or ones) into bins at `positions`; values out of range are dropped."""
+    """Add weights (or ones) into the bins at `indices`; values out of range are dropped."""
     *rows, bins = indices
-    if weights.size and weights.shape != bins.shape:
-        raise InvalidArgumentError(
-            "weights must be empty or of the shape of the values: "
-            f"{shape_text(weights.shape)} is not {shape_text(bins.shape)}"
-        )
+    check_weights(weights, bins.shape)
     bins = jnp.where(bins < 0, shape[-1], bins)
-    spot = jnp.zeros(shape, weights.dtype).at[(*rows, bins)]
+    selected = jnp.zeros(shape, weights.dtype).at[(*rows, bins)]
     if binary:
-        return spot.set(1, mode="drop")
-    return spot.add(weights if weights.size else 1, mode="drop")
+        return selected.set(1, mode="drop")
+    return selected.add(weights if weights.size else 1, mode="drop")
 
 
 @kernel("Bincount", backend="jax", static=("size",))

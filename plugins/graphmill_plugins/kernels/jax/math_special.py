@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 _LIMIT = 1e4  # of both arguments
 
 
-def _usual(a: Value, x: Value) -> Value:
+def _terminates(a: Value, x: Value) -> Value:
     """Return a mask of arguments for which the series of incomplete gamma functions terminate."""
     return (a > 0) & (a <= _LIMIT) & (x > 0) & (x <= _LIMIT)
 
 
 def _igamma_grad(a: Value, x: Value) -> Value:
     a, x = jnp.broadcast_arrays(a, x)
-    usual = _usual(a, x)
-    slope = lax.igamma_grad_a(jnp.where(usual, a, 1), jnp.where(usual, x, 1))
+    terminates = _terminates(a, x)
+    slope = lax.igamma_grad_a(jnp.where(terminates, a, 1), jnp.where(terminates, x, 1))
     return jnp.where(
-        usual, slope, jnp.where((x == 0) | ((a > 0) & (x >= 0)), jnp.zeros_like(a), jnp.nan)
+        terminates, slope, jnp.where((x == 0) | ((a > 0) & (x >= 0)), jnp.zeros_like(a), jnp.nan)
     )
 
 
@@ -48,20 +48,20 @@ def _incomplete_gamma(
     large gamma function.
     """
     a, x = jnp.broadcast_arrays(a, x)
-    usual = _usual(a, x)
-    wide = [jnp.where(usual, value, 1).astype(np.float64) for value in (a, x)]
+    terminates = _terminates(a, x)
+    wide = [jnp.where(terminates, value, 1).astype(np.float64) for value in (a, x)]
     far = jnp.where(x > a, 1 - at_zero, at_zero)  # for large arguments, a step at x = a
-    value = jnp.where(usual, function(*wide), far).astype(a.dtype)
-    is_nothing = ~((a > 0) & (x >= 0)) | (jnp.isinf(a) & jnp.isinf(x))
-    value = jnp.where(is_nothing, jnp.nan, value)
+    value = jnp.where(terminates, function(*wide), far).astype(a.dtype)
+    is_undefined = ~((a > 0) & (x >= 0)) | (jnp.isinf(a) & jnp.isinf(x))
+    value = jnp.where(is_undefined, jnp.nan, value)
     return jnp.where((x == 0) & (at_zero == 0), 0, value)
 
 
 def _betainc(a: Value, b: Value, x: Value) -> Value:
     check_betainc(a, b, x)
     is_end, is_positive = (x == 0) | (x == 1), ~((a <= 0) | (b <= 0))
-    is_usual = is_positive & ((jnp.isfinite(a) & jnp.isfinite(b)) | is_end)
-    return jnp.where(is_usual, jnp.where(is_end, x, jsp.betainc(a, b, x)), jnp.nan)
+    is_regular = is_positive & ((jnp.isfinite(a) & jnp.isfinite(b)) | is_end)
+    return jnp.where(is_regular, jnp.where(is_end, x, jsp.betainc(a, b, x)), jnp.nan)
 
 
 def _erfinv(x: Value) -> Value:
@@ -104,9 +104,9 @@ def _expint(x: Value) -> Value:
 
     JAX's series does not terminate for NaN.
     """
-    is_usual = (x > 0) & (x <= 1 / jnp.finfo(x.dtype).tiny)
-    value = jsp.expi(jnp.where(is_usual, x, 1))
-    return jnp.where(is_usual, value, jnp.where(x == 0, -jnp.inf, jnp.nan))
+    is_regular = (x > 0) & (x <= 1 / jnp.finfo(x.dtype).tiny)
+    value = jsp.expi(jnp.where(is_regular, x, 1))
+    return jnp.where(is_regular, value, jnp.where(x == 0, -jnp.inf, jnp.nan))
 
 
 SPECIAL = functions_in_float32(

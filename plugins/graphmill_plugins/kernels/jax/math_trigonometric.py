@@ -48,7 +48,7 @@ def _reduced(x: Value) -> tuple[Value, Value]:
     return quarters.astype(np.int32), rest.astype(np.float32)
 
 
-def _both(rest: Value) -> tuple[Value, Value]:
+def _sine_and_cosine(rest: Value) -> tuple[Value, Value]:
     """Return sine and cosine of angles in [-pi/4, pi/4]."""
     square = rest * rest
     sine = _polynomial(_SINE, square) * square * rest + rest
@@ -64,42 +64,42 @@ def _polynomial(factors: tuple[float, ...], square: Value) -> Value:
     return result
 
 
-def _turned(x: Value, ahead: int) -> Value:
-    """Return the sine of angles that are `ahead` quarter turns further."""
+def _advanced_sine(x: Value, ahead: int) -> Value:
+    """Return the sine of angles increased by `ahead` quarter turns."""
     quarters, rest = _reduced(x)
-    sine, cosine = _both(rest)
+    sine, cosine = _sine_and_cosine(rest)
     quarters = quarters + ahead
     value = jnp.where(quarters & 1, cosine, sine)
     return jnp.where(quarters & 2, -value, value)
 
 
 def _sine(x: Value) -> Value:
-    return jnp.where(x == 0, x, _turned(x, 0))  # keeps the sign of zero
+    return jnp.where(x == 0, x, _advanced_sine(x, 0))  # keeps the sign of zero
 
 
 def _cosine(x: Value) -> Value:
-    return _turned(x, 1)
+    return _advanced_sine(x, 1)
 
 
 def _tangent(x: Value) -> Value:
     quarters, rest = _reduced(x)
-    sine, cosine = _both(rest)
+    sine, cosine = _sine_and_cosine(rest)
     return jnp.where(x == 0, x, jnp.where(quarters & 1, -cosine / sine, sine / cosine))
 
 
-def _chosen(
+def _polynomial_on_cpu(
     polynomial: Callable[[Value], Value], general: Callable[[Value], Value]
 ) -> Callable[[Value], Value]:
     """Return the polynomial where it is faster and as accurate, else the general function."""
 
-    def on_processor(x: Value) -> Value:
+    def on_cpu(x: Value) -> Value:
         is_large = jnp.any(jnp.abs(x) > np.float32(_LIMIT))
         return lax.cond(is_large, general, polynomial, x)
 
     def apply(x: Value) -> Value:
         if x.dtype != np.float32 or x.size < _MIN_REDUCED_SIZE:
             return general(x)
-        return lax.platform_dependent(x, cpu=on_processor, default=general)
+        return lax.platform_dependent(x, cpu=on_cpu, default=general)
 
     return apply
 
@@ -107,9 +107,9 @@ def _chosen(
 FUNCTIONS = functions_in_float32(
     __name__,
     {
-        "Sin": lambda: _chosen(_sine, lax.sin),
-        "Cos": lambda: _chosen(_cosine, lax.cos),
-        "Tan": lambda: _chosen(_tangent, lax.tan),
+        "Sin": lambda: _polynomial_on_cpu(_sine, lax.sin),
+        "Cos": lambda: _polynomial_on_cpu(_cosine, lax.cos),
+        "Tan": lambda: _polynomial_on_cpu(_tangent, lax.tan),
     },
     backend="jax",
     types=(dtypes.float32, dtypes.bfloat16, dtypes.float16),

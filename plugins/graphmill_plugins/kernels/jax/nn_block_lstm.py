@@ -19,22 +19,22 @@ if TYPE_CHECKING:
 def _forward(cell: Cell, seq_len_max: Value, inputs: ForwardInputs) -> Step:
     x, cs_prev, h_prev, weights = inputs
 
-    def one(state: tuple[Value, Value], row: Value) -> tuple[tuple[Value, Value], Step]:
+    def run_step(state: tuple[Value, Value], row: Value) -> tuple[tuple[Value, Value], Step]:
         values = step(jnp, cell, weights, row, *state)
         return (values.cs, values.h), values
 
-    _, values = lax.scan(one, (jnp.asarray(cs_prev), jnp.asarray(h_prev)), jnp.asarray(x))
+    _, values = lax.scan(run_step, (jnp.asarray(cs_prev), jnp.asarray(h_prev)), jnp.asarray(x))
     is_within = (jnp.arange(len(x)) < seq_len_max)[:, None, None]
     return Step(*(jnp.where(is_within, value, jnp.zeros_like(value)) for value in values))
 
 
 def _backward(cell: Cell, seq_len_max: Value, inputs: BackwardInputs) -> tuple[Value, ...]:
-    x, weights, steps = inputs.x, inputs.weights, inputs.made
+    x, weights, steps = inputs.x, inputs.weights, inputs.steps
     by_state = weights.w[x.shape[-1] :].T
     before = jnp.concatenate([inputs.cs_prev[None], steps.cs[:-1]])
     rows = (before, steps, inputs.cs_grad, inputs.h_grad, jnp.arange(len(x)) < seq_len_max)
 
-    def one(
+    def run_step(
         state: tuple[Value, Value], row: tuple[Value, ...]
     ) -> tuple[tuple[Value, Value], Value]:
         cs_prev, now, cs_grad, h_grad, is_within = row
@@ -47,7 +47,7 @@ def _backward(cell: Cell, seq_len_max: Value, inputs: BackwardInputs) -> tuple[V
         return tuple(new_state), jnp.where(is_within, gates, jnp.zeros_like(gates))
 
     start = jnp.zeros_like(inputs.cs_prev), jnp.zeros_like(inputs.h_prev)
-    state, gates = lax.scan(one, start, rows, reverse=True)
+    state, gates = lax.scan(run_step, start, rows, reverse=True)
     return gradients(jnp, cell, inputs, gates, state)
 
 

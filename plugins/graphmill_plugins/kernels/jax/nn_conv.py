@@ -1,6 +1,6 @@
 """Convolution kernels on JAX.
 
-Their ops, checks and shapes are in `nn.conv_ops` and `nn.conv_plan`. Two algorithms are faster on
+Their ops, checks and shapes are in `nn.conv.ops` and `nn.conv.plan`. Two algorithms are faster on
 XLA's CPU backend: a 1x1 convolution as a matrix product, and a depthwise one as shifted
 multiply-adds (XLA's own is 10 to 40 times slower). Other platforms get XLA's convolution; the
 choice is made when the program is lowered.
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
 _MAX_GATHERED_WINDOWS = 64
-_MIN_HEAVY_CHANNELS = 64
+_MIN_GATHERED_CHANNELS = 64
 _IMAGE, _VOLUME = 2, 3  # spatial axes
 _MAX_SHIFTED_TAPS = 25
 _MAX_SHIFTED_CHANNELS = 4
@@ -79,13 +79,13 @@ def _dense(x: Value, kernel: Value, axes: Sequence[Axis]) -> Value:
     images), and blocks as large as the stride for few channels (the first layer for RGB images).
     """
     windows = x.shape[0] * math.prod(axis.out for axis in axes)
-    is_heavy = windows <= _MAX_GATHERED_WINDOWS and x.shape[-1] >= _MIN_HEAVY_CHANNELS
+    is_weight_bound = windows <= _MAX_GATHERED_WINDOWS and x.shape[-1] >= _MIN_GATHERED_CHANNELS
     is_small = math.prod(axis.kernel for axis in axes) <= _MAX_SHIFTED_TAPS
-    is_thin = is_small and x.shape[-1] == 1
+    is_single_channel = is_small and x.shape[-1] == 1
     has_blocks = is_small and x.shape[-1] <= _MAX_SHIFTED_CHANNELS and all(map(_is_strided, axes))
-    if is_thin:
+    if is_single_channel:
         on_cpu = shifted_products
-    elif is_heavy:
+    elif is_weight_bound:
         on_cpu = gathered
     elif len(axes) == _VOLUME:
         on_cpu = over_slices
@@ -156,8 +156,8 @@ def over_blocks(x: Value, kernel: Value, axes: Sequence[Axis]) -> Value:
     strides = [axis.stride for axis in axes]
     blocks = [axis.out + blocks - 1 for axis, blocks in zip(axes, reach, strict=True)]
     sizes = [count * stride for count, stride in zip(blocks, strides, strict=True)]
-    behind = [size - axis.before - axis.size for axis, size in zip(axes, sizes, strict=True)]
-    pads = [(axis.before, max(0, after)) for axis, after in zip(axes, behind, strict=True)]
+    missing_after = [size - axis.before - axis.size for axis, size in zip(axes, sizes, strict=True)]
+    pads = [(axis.before, max(0, after)) for axis, after in zip(axes, missing_after, strict=True)]
     x = jnp.pad(x, [(0, 0), *pads, (0, 0)])
     x = _blocks(x[(slice(None), *map(slice, sizes))], 1, blocks, strides)
     missing = [
@@ -175,14 +175,14 @@ def over_blocks(x: Value, kernel: Value, axes: Sequence[Axis]) -> Value:
 def _blocks(x: Value, first: int, counts: Sequence[int], sizes: Sequence[int]) -> Value:
     """Split the axes from `first` on into blocks, and merge their elements into the next axis."""
     rank = len(counts)
-    before, behind = x.shape[:first], x.shape[first + rank :]
+    before, after = x.shape[:first], x.shape[first + rank :]
     pairs = [size for pair in zip(counts, sizes, strict=True) for size in pair]
-    x = x.reshape(*before, *pairs, *behind)
+    x = x.reshape(*before, *pairs, *after)
     outer = range(first, first + 2 * rank, 2)
     inner = range(first + 1, first + 2 * rank, 2)
     rest = range(first + 2 * rank, x.ndim)
     x = x.transpose(*range(first), *outer, *inner, *rest)
-    return x.reshape(*before, *counts, math.prod(sizes) * behind[0], *behind[1:])
+    return x.reshape(*before, *counts, math.prod(sizes) * after[0], *after[1:])
 
 
 def run_convolution(x: Value, kernel: Value, plan: ConvPlan) -> Value:
@@ -218,14 +218,14 @@ def shifted_depthwise(x: Value, kernel: Value, *, rows: Axis, cols: Axis) -> Val
     weights = lax.broadcast_in_dim(weights, (*taps, batch, rows.out, cols.out, channels), (0, 1, 5))
     images = lax.expand_dims(x, (0, 1))
     out = None
-    for line, column in np.ndindex(*taps):
-        part = _taken(images, {3: rows.taps(line), 4: cols.taps(column)})
-        part *= _taken(weights, {0: slice(line, line + 1), 1: slice(column, column + 1)})
+    for row, column in np.ndindex(*taps):
+        part = _sliced(images, {3: rows.taps(row), 4: cols.taps(column)})
+        part *= _sliced(weights, {0: slice(row, row + 1), 1: slice(column, column + 1)})
         out = part if out is None else out + part
     return lax.squeeze(out, (0, 1))
 
 
-def _taken(x: Value, slices: Mapping[int, slice]) -> Value:
+def _sliced(x: Value, slices: Mapping[int, slice]) -> Value:
     """Return slices along some axes, as one operation."""
     ranges = [slices.get(axis, slice(0, size)) for axis, size in enumerate(x.shape)]
     return lax.slice(

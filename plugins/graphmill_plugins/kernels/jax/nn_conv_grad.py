@@ -1,6 +1,6 @@
 """Gradient kernels of convolutions on JAX: the transposes of the forward algorithms.
 
-Their ops, checks and shapes are in `nn.conv_ops` and `nn.conv_plan`.
+Their ops, checks and shapes are in `nn.conv.ops` and `nn.conv.plan`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Pooling and ranking kernels on JAX.
 
-The ops, checks and shapes of poolings are in `nn.pool_ops` and `nn.pool_plan`. On the CPU, pooling
+The ops, checks and shapes of poolings are in `nn.pool.ops` and `nn.pool.plan`. On the CPU, pooling
 by shifted maxima or sums, which XLA fuses, is two to eight times as fast as XLA's
 `reduce_window` (114x114x64 by 3x3 stride 2: 0.10 ms against 0.91 ms).
 """
@@ -32,17 +32,29 @@ _MIN_SELECTED_RATIO = 2  # if it is at most this many times as long as their num
 _MAX_TAPS = 24  # along one axis; for more, XLA's `reduce_window` keeps the program small
 
 
+def padding(axes: Sequence[Axis]) -> list[tuple[int, int]]:
+    """Return the padding before and after each axis of channels-last tensors."""
+    return [(0, 0), *((axis.before, axis.after) for axis in axes), (0, 0)]
+
+
+def window_arguments(axes: Sequence[Axis]) -> tuple[Any, Any, Any]:
+    """Return window sizes, strides and padding of channels-last tensors for XLA."""
+    return (
+        (1, *(axis.kernel for axis in axes), 1),
+        (1, *(axis.stride for axis in axes), 1),
+        padding(axes),
+    )
+
+
 def _reduce(
     x: Value, axes: Sequence[Axis], function: Callable[[Value, Value], Value], empty: Any
 ) -> Value:
     """Reduce the windows of channels-last `x`; padding holds `empty`."""
-    pads = [(0, 0), *((axis.before, axis.after) for axis in axes), (0, 0)]
     if any(axis.kernel > _MAX_TAPS for axis in axes):
         # XLA has fast paths for these functions, not for lambdas.
         known = lax.max if function is jnp.maximum else lax.add
-        window = (1, *(axis.kernel for axis in axes), 1)
-        strides = (1, *(axis.stride for axis in axes), 1)
-        return lax.reduce_window(x, np.asarray(empty, x.dtype), known, window, strides, pads)
+        return lax.reduce_window(x, np.asarray(empty, x.dtype), known, *window_arguments(axes))
+    pads = padding(axes)
     if any(before or after for before, after in pads):
         x = jnp.pad(x, pads, constant_values=empty)
     for position, axis in enumerate(axes, 1):

@@ -1,6 +1,6 @@
 """Gradient kernels of poolings on JAX.
 
-Their ops, checks and shapes are in `nn.pool_ops` and `nn.pool_plan`. The gradients of all taps are
+Their ops, checks and shapes are in `nn.pool.ops` and `nn.pool.plan`. The gradients of all taps are
 padded between elements and summed, which XLA fuses. On the CPU this is 5 to 20 times as fast as
 XLA's select-and-scatter (8x35x35x192 by 3x3: 6.6 ms against 137 ms). Large windows use
 select-and-scatter, to keep the program small. It selects the first of equal maxima too, but
@@ -17,6 +17,7 @@ import numpy as np
 
 from graphmill_plugins._lazy_jax import jax, jnp, lax
 from graphmill_plugins.kernels._support import widen
+from graphmill_plugins.kernels.jax.nn_pool import padding, window_arguments
 from graphmill_plugins.kernels.nn.pool.ops import pool_gradient_kernels
 from graphmill_plugins.kernels.nn.pool.plan import lowest, window_counts
 
@@ -30,20 +31,11 @@ if TYPE_CHECKING:
 _MAX_TAPS: Final = 49
 
 
-def _window_arguments(axes: Sequence[Axis]) -> tuple[Any, Any, Any]:
-    """Return window sizes, strides and padding of channels-last tensors for XLA."""
-    return (
-        (1, *(axis.kernel for axis in axes), 1),
-        (1, *(axis.stride for axis in axes), 1),
-        [(0, 0), *((axis.before, axis.after) for axis in axes), (0, 0)],
-    )
-
-
 def _max_gradient(x: Value, out: Value, gradient: Value, axes: Sequence[Axis]) -> Value:
     taps = math.prod(axis.kernel for axis in axes)
     if taps <= _MAX_TAPS or x.dtype.kind in "iu" or len(axes) == 3:
         return _max_gradient_by_taps(x, out, gradient, axes)
-    window, strides, pads = _window_arguments(axes)
+    window, strides, pads = window_arguments(axes)
     start = np.asarray(lowest(x.dtype), x.dtype)
 
     def pool(value: Value) -> Value:
@@ -56,7 +48,7 @@ def _max_gradient(x: Value, out: Value, gradient: Value, axes: Sequence[Axis]) -
 def _max_gradient_by_taps(x: Value, out: Value, gradient: Value, axes: Sequence[Axis]) -> Value:
     """Add each gradient to the first maximum, or to all maxima of volumes, tap by tap."""
     dtype, wide = gradient.dtype, widen(gradient.dtype)
-    pads = [(0, 0), *((axis.before, axis.after) for axis in axes), (0, 0)]
+    pads = padding(axes)
     # Padding must not count as a maximum: floats are padded with NaN, which equals nothing, and
     # integers need a mask, which is slower.
     is_whole = x.dtype.kind in "iu"
@@ -107,7 +99,7 @@ def _avg_gradient(shape: Sequence[int], gradient: Value, axes: Sequence[Axis]) -
 
 
 def _avg_gradient_by_windows(shape: Sequence[int], share: Value, axes: Sequence[Axis]) -> Value:
-    window, strides, pads = _window_arguments(axes)
+    window, strides, pads = window_arguments(axes)
 
     def total(value: Value) -> Value:
         return lax.reduce_window(value, share.dtype.type(0), lax.add, window, strides, pads)

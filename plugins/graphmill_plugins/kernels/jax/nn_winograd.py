@@ -139,25 +139,25 @@ def _convolve(x: Value, weights: Value, tiles: _Tiles, rows: Axis, cols: Axis) -
     """
     batch, channels, width = x.shape[0], x.shape[-1], weights.shape[-1]
     step, points = tiles.step, tiles.points
-    high, wide = (-(-axis.out // step) for axis in (rows, cols))
+    tile_rows, tile_cols = (-(-axis.out // step) for axis in (rows, cols))
     pads = [
         (axis.before, count * step + 2 - axis.before - axis.size, 0)
-        for axis, count in ((rows, high), (cols, wide))
+        for axis, count in ((rows, tile_rows), (cols, tile_cols))
     ]
     x = lax.pad(x, np.zeros((), x.dtype), [(0, 0, 0), *pads, (0, 0, 0)])
     # The barriers stop XLA from recomputing the inner sums for every outer sum.
-    lines = tiles.inputs(*_shifts(tiles, lax.expand_dims(x, (0, 1)), 3, high))
-    lines = lax.optimization_barrier(lax.concatenate(lines, 0))
-    grid = tiles.inputs(*_shifts(tiles, lines, 4, wide))
+    partial = tiles.inputs(*_shifts(tiles, lax.expand_dims(x, (0, 1)), 3, tile_rows))
+    partial = lax.optimization_barrier(lax.concatenate(partial, 0))
+    grid = tiles.inputs(*_shifts(tiles, partial, 4, tile_cols))
     grid = lax.optimization_barrier(lax.concatenate(grid, 1))
-    inputs = grid.reshape(points * points, batch * high * wide, channels)
+    inputs = grid.reshape(points * points, batch * tile_rows * tile_cols, channels)
     products = lax.dot_general(inputs, weights, (((2,), (1,)), ((0,), (0,))))
     sums = lax.optimization_barrier(products)
-    sums = sums.reshape(points, points, batch, high, 1, wide, 1, width)
-    lines = tiles.outputs(*_elements(sums, 0))
-    lines = lax.optimization_barrier(lax.concatenate(lines, 4))
-    out = lax.concatenate(tiles.outputs(*_elements(lines, 1)), 6)
-    out = out.reshape(batch, high * step, wide * step, width)
+    sums = sums.reshape(points, points, batch, tile_rows, 1, tile_cols, 1, width)
+    partial = tiles.outputs(*_elements(sums, 0))
+    partial = lax.optimization_barrier(lax.concatenate(partial, 4))
+    out = lax.concatenate(tiles.outputs(*_elements(partial, 1)), 6)
+    out = out.reshape(batch, tile_rows * step, tile_cols * step, width)
     return out[:, : rows.out, : cols.out]
 
 
