@@ -54,14 +54,14 @@ def solve_tridiagonal(
     above, middle, below = (
         xp.moveaxis(diagonals[..., row, :], -1, 0)[..., None] for row in (0, 1, 2)
     )
-    sides = xp.moveaxis(rhs, -2, 0)
+    rhs_rows = xp.moveaxis(rhs, -2, 0)
     zero = xp.zeros_like(middle[0])
     following = (
         *(xp.concat([part[1:], zero[None]]) for part in (below, middle)),
         xp.concat([above[1:-1], zero[None], zero[None]])[: middle.shape[0]],
-        xp.concat([sides[1:], xp.zeros_like(sides[:1])]),
+        xp.concat([rhs_rows[1:], xp.zeros_like(rhs_rows[:1])]),
     )
-    first = (middle[0], above[0] if middle.shape[0] > 1 else zero, sides[0])
+    first = (middle[0], above[0] if middle.shape[0] > 1 else zero, rhs_rows[0])
 
     def eliminate(carry: Any, row: Any) -> tuple[Any, Any]:
         """Choose the row with the larger pivot, and eliminate the other row's first element."""
@@ -79,23 +79,23 @@ def solve_tridiagonal(
             (pivot, *pivot_row),
         )
 
-    _, (pivots, *upper, sides) = scan(eliminate, first, following)
+    _, (pivots, *upper, rhs_rows) = scan(eliminate, first, following)
     limits, smallest = np.finfo(diagonals.dtype), zero
     if perturb:
         largest = xp.max(xp.stack([abs(pivots), *map(abs, upper)]), axis=(0, 1))
         smallest = xp.maximum(largest * limits.eps, xp.asarray(limits.tiny, dtype=largest.dtype))
 
     def substitute(carry: Any, row: Any) -> tuple[Any, Any]:
-        (one, two), (pivot, near, far, side) = carry, row
-        value = side - near * one - far * two
+        (next_value, value_after), (pivot, near, far, side) = carry, row
+        value = side - near * next_value - far * value_after
         value = value / (_moved(xp, pivot, value, smallest, limits) if perturb else pivot)
-        return (value, one), value
+        return (value, next_value), value
 
-    nothing = xp.zeros_like(sides[0])
-    _, solution = scan(substitute, (nothing, nothing), (pivots, *upper, sides), reverse=True)
+    zeros = xp.zeros_like(rhs_rows[0])
+    _, solution = scan(substitute, (zeros, zeros), (pivots, *upper, rhs_rows), reverse=True)
     if not perturb:
-        blank = 0 if rhs.dtype.kind == "c" else xp.nan  # C++: quiet_NaN() of complex types is 0
-        solution = xp.where(xp.any(pivots == 0, axis=0), blank, solution)
+        singular = 0 if rhs.dtype.kind == "c" else xp.nan  # C++: quiet_NaN() of complex types is 0
+        solution = xp.where(xp.any(pivots == 0, axis=0), singular, solution)
     return xp.moveaxis(solution, 0, -2).astype(rhs.dtype)
 
 
@@ -136,7 +136,7 @@ def _adjoint(xp: ArrayNamespace, bands: Value, direction: int) -> Value:
 
 def _solve_lower(xp: ArrayNamespace, scan: Scan, bands: Value, rhs: Value) -> Value:
     count, size = bands.shape[-2:]
-    nothing = xp.zeros_like(rhs[..., 0, :])
+    zeros = xp.zeros_like(rhs[..., 0, :])
 
     def substitute(carry: Any, row: Any) -> tuple[Any, Any]:
         band, value = row
@@ -147,5 +147,5 @@ def _solve_lower(xp: ArrayNamespace, scan: Scan, bands: Value, rhs: Value) -> Va
 
     is_used = xp.arange(size) >= xp.arange(count)[:, None]
     rows = xp.moveaxis(xp.where(is_used, bands, xp.zeros_like(bands)), -1, 0)
-    _, solution = scan(substitute, (nothing,) * (count - 1), (rows, xp.moveaxis(rhs, -2, 0)))
+    _, solution = scan(substitute, (zeros,) * (count - 1), (rows, xp.moveaxis(rhs, -2, 0)))
     return xp.moveaxis(solution, 0, -2)

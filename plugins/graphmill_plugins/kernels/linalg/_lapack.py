@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _MIN_OPERATIONS: Final = 1 << 14  # multiply-adds of a matrix: for fewer, OpenBLAS uses one thread
 _MAX_OPERATIONS: Final = 1 << 28  # multiply-adds, about 50 ms: more of them gain from threads
 _MAX_ATTACHED_OPERATIONS: Final = 1 << 31  # multiply-adds of a stack: more of them may take seconds
-_MIN_SHARED_OPERATIONS: Final = 1 << 22  # multiply-adds of a stack: about 1 ms
+_MIN_SPLIT_OPERATIONS: Final = 1 << 22  # multiply-adds of a stack: about 1 ms
 _REPEATS: Final = dict.fromkeys(("eig", "eigh", "eigvals", "eigvalsh", "pinv", "svd"), 16)
 """How many times the operations of a product are those of the functions that iterate."""
 
@@ -59,7 +59,7 @@ def _single_threaded(function: Callable[..., Any]) -> Callable[..., Any]:
         if threads is None:
             return function(x, *others, **options)
         with threads:
-            if _are_shared(x, others, work):
+            if _is_worth_splitting(x, others, work):
                 return _in_pieces(function, (x, *others), options)
             return function(x, *others, **options)
 
@@ -74,11 +74,11 @@ def _single_threaded(function: Callable[..., Any]) -> Callable[..., Any]:
     return call_or_abandon
 
 
-def _are_shared(x: Any, others: tuple[Any, ...], work: int) -> bool:
+def _is_worth_splitting(x: Any, others: tuple[Any, ...], work: int) -> bool:
     """Return whether a stack is worth splitting; `work` is that of each matrix."""
     if x.ndim < 3 or x.shape[0] < 2:
         return False
-    if work * math.prod(x.shape[:-2]) < _MIN_SHARED_OPERATIONS:
+    if work * math.prod(x.shape[:-2]) < _MIN_SPLIT_OPERATIONS:
         return False
     return all(other.ndim == x.ndim and other.shape[0] == x.shape[0] for other in others)
 

@@ -31,7 +31,7 @@ def arrays_of(result: Any) -> tuple[Any, ...]:
 def test_the_results_are_those_of_numpy(
     monkeypatch: pytest.MonkeyPatch, name: str, shape: tuple[int, ...]
 ) -> None:
-    monkeypatch.setattr(_lapack, "_MIN_SHARED_OPERATIONS", 1)
+    monkeypatch.setattr(_lapack, "_MIN_SPLIT_OPERATIONS", 1)
     x = definite(*shape)
     found = arrays_of(getattr(lapack(np), name)(x))
     expected = arrays_of(getattr(np.linalg, name)(x))
@@ -46,14 +46,14 @@ def test_right_hand_sides_are_split_with_their_matrices(
     monkeypatch: pytest.MonkeyPatch, shape: tuple[int, ...]
 ) -> None:
     """Right-hand sides are split with their matrices, unless they are broadcast."""
-    monkeypatch.setattr(_lapack, "_MIN_SHARED_OPERATIONS", 1)
+    monkeypatch.setattr(_lapack, "_MIN_SPLIT_OPERATIONS", 1)
     matrices, rhs = definite(5, 40, 40), np.random.default_rng(4).standard_normal(shape)
     found = lapack(np).solve(matrices, rhs)
     np.testing.assert_allclose(found, np.linalg.solve(matrices, rhs), rtol=1e-9)
 
 
 def test_an_error_in_one_piece_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_lapack, "_MIN_SHARED_OPERATIONS", 1)
+    monkeypatch.setattr(_lapack, "_MIN_SPLIT_OPERATIONS", 1)
     matrices = definite(6, 40, 40)
     matrices[4] = 0
     with pytest.raises(np.linalg.LinAlgError, match="Singular"):
