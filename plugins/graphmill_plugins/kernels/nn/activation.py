@@ -130,9 +130,12 @@ def log_softmax(xp: ArrayNamespace, logits: Value) -> Value:
     if logits.size == 0:
         return logits
     dtype = logits.dtype
-    wide = logits.astype(widen(dtype))
-    if xp is np and are_short(logits):
-        return short_log_softmax(wide).astype(dtype, copy=False)
-    shifted = wide - xp.max(wide, axis=-1, keepdims=True)
-    total = xp.sum(xp.exp(shifted), axis=-1, keepdims=True)
-    return (shifted - xp.log(total)).astype(dtype)
+    return log_probabilities(xp, logits.astype(widen(dtype))).astype(dtype, copy=False)
+
+
+def log_probabilities(xp: ArrayNamespace, logits: Value) -> Value:
+    """Return logits - log(sum(exp(logits))) along the last axis, in the type of the logits."""
+    if is_numpy(xp) and are_short(logits):
+        return short_log_softmax(logits)
+    shifted = logits - xp.max(logits, axis=-1, keepdims=True)
+    return shifted - xp.log(xp.sum(xp.exp(shifted), axis=-1, keepdims=True))

@@ -57,7 +57,7 @@ def _best(xp: ArrayNamespace, x: Value, kernel_: Value, axes: Sequence[Axis]) ->
     best = xp.full(shape, lowest(x.dtype), x.dtype)
     best_tap = xp.zeros(shape, np.int32)
     for index, tap in enumerate(taps_of(xp, x, axes)):
-        value = tap.value + kernel_[tap.place]
+        value = tap.value + kernel_[tap.position]
         is_better = value > best
         if tap.is_inside is not None:
             is_better = is_better & tap.is_inside
@@ -103,7 +103,7 @@ def dilation_2d_backprop_input(
     _, best_tap = _best(xp, x, kernel_, axes)
     zero = gradient.dtype.type(0)
     parts = (
-        (tap.at, xp.where(best_tap == index, gradient, zero))
+        (tap.slices, xp.where(best_tap == index, gradient, zero))
         for index, tap in enumerate(taps_of(xp, x, axes))
     )
     return spread(xp, x, axes, parts)

@@ -13,7 +13,7 @@ import numpy as np
 from graphmill import dtypes, errors
 from graphmill.spi import kernel
 from graphmill_plugins.kernels._support import check_size, is_numpy, scalar_int, widen
-from graphmill_plugins.kernels.small_axis import are_short, log_softmax
+from graphmill_plugins.kernels.nn.activation import log_probabilities
 
 if TYPE_CHECKING:
     from graphmill.spi import ArrayNamespace, Value
@@ -27,13 +27,6 @@ def l2_loss(xp: ArrayNamespace, t: Value) -> Value:
         flat = wide.reshape(-1)
         return (np.dot(flat, flat) * wide.dtype.type(0.5)).astype(t.dtype)
     return (xp.sum(wide * wide) * wide.dtype.type(0.5)).astype(t.dtype)
-
-
-def _log_softmax(xp: ArrayNamespace, logits: Value) -> Value:
-    if is_numpy(xp) and are_short(logits):
-        return log_softmax(logits)
-    shifted = logits - xp.max(logits, axis=-1, keepdims=True)
-    return shifted - xp.log(xp.sum(xp.exp(shifted), axis=-1, keepdims=True))
 
 
 @kernel("SoftmaxCrossEntropyWithLogits", types={"T": dtypes.FLOATING})
@@ -59,7 +52,7 @@ def softmax_cross_entropy(
         return xp.zeros(shape[:1], dtype), xp.zeros(shape, dtype)
     features = xp.broadcast_to(features, shape).astype(wide)
     labels = xp.broadcast_to(labels, shape).astype(wide)
-    log_probs = _log_softmax(xp, features)
+    log_probs = log_probabilities(xp, features)
     loss = 0 - xp.sum(labels * log_probs, axis=-1)  # nan for a label of 0 where a logit is -inf
     return loss.astype(dtype), (xp.exp(log_probs) - labels).astype(dtype)
 
@@ -85,11 +78,11 @@ def sparse_softmax_cross_entropy(
             f"Received a label value of {worst} which is outside the valid range of "
             f"[0, {classes}).  Label values: {' '.join(map(str, labels[:20].tolist()))}"
         )
-    log_probs = _log_softmax(xp, features.astype(wide))
-    hot = labels[:, None] == xp.arange(classes, dtype=labels.dtype)[None, :]
+    log_probs = log_probabilities(xp, features.astype(wide))
+    one_hot = labels[:, None] == xp.arange(classes, dtype=labels.dtype)[None, :]
     nan = wide.type(np.nan)
-    loss = 0 - xp.sum(xp.where(hot, log_probs, wide.type(0)), axis=-1)
-    gradient = xp.exp(log_probs) - hot.astype(wide)
+    loss = 0 - xp.sum(xp.where(one_hot, log_probs, wide.type(0)), axis=-1)
+    gradient = xp.exp(log_probs) - one_hot.astype(wide)
     if xp is not np:
         loss = xp.where(valid, loss, nan)
         gradient = xp.where(valid[:, None], gradient, nan)

@@ -19,15 +19,15 @@ class Tap(NamedTuple):
     """One tap of all windows of a channels-last tensor.
 
     Attributes:
-        place: its index in the window along each axis.
-        at: the slices of the padded input that it reads.
+        position: its position in the window along each axis.
+        slices: the slices of the padded input that it reads.
         value: the elements that it reads.
         is_inside: whether it reads unpadded input, for each window, with a last axis of size 1
             for the channels; None if that is true of all windows.
     """
 
-    place: tuple[int, ...]
-    at: tuple[slice, ...]
+    position: tuple[int, ...]
+    slices: tuple[slice, ...]
     value: Value
     is_inside: Any
 

@@ -93,7 +93,7 @@ def _pointwise(x: Array, kernel: Array, rows: Axis, cols: Axis, out: Array) -> A
 
 
 def _by_rows(x: Array, kernel: Array, rows: Axis, cols: Axis, out: Array) -> None:
-    """Copy the taps of each row side by side, then add one product for each kernel row."""
+    """Copy the taps of each row side by side, then add image_matrix product for each kernel row."""
     images, _, _, depth = x.shape
     taps = cols.kernel * depth
     weights = kernel.reshape(rows.kernel, taps, -1)
@@ -107,15 +107,17 @@ def _by_rows(x: Array, kernel: Array, rows: Axis, cols: Axis, out: Array) -> Non
     )
     row_bytes = cols.out * taps * x.itemsize
     block = max(1, min(rows.out, _ROW_BLOCK_BYTES // row_bytes - rows.span + 1))
-    many = 1
+    images_at_once = 1
     if block == rows.out:
-        many = max(1, min(images, _ROW_BLOCK_BYTES // (row_bytes * (block + rows.span - 1))))
-    shape = (many, block + rows.span - 1, *source.shape[2:])
+        images_at_once = max(
+            1, min(images, _ROW_BLOCK_BYTES // (row_bytes * (block + rows.span - 1)))
+        )
+    shape = (images_at_once, block + rows.span - 1, *source.shape[2:])
     check_size(shape, "the copied windows", itemsize=x.itemsize)
     copied = np.empty(shape, x.dtype)
-    product = np.empty((many, block * cols.out, out.shape[3]), x.dtype)
-    for image in range(0, images, many):
-        count = min(many, images - image)
+    product = np.empty((images_at_once, block * cols.out, out.shape[3]), x.dtype)
+    for image in range(0, images, images_at_once):
+        count = min(images_at_once, images - image)
         for row in range(0, rows.out, block):
             height = min(block, rows.out - row)
             part = source[image : image + count, row : row + height + rows.span - 1]
@@ -127,8 +129,8 @@ def _by_rows(x: Array, kernel: Array, rows: Axis, cols: Axis, out: Array) -> Non
                 matrix = copied[:count, start : start + height]
                 matrix = matrix.reshape(count, height * cols.out, taps)
                 into = product[:count, : height * cols.out] if tap else target
-                for one, result in zip(matrix, into, strict=True):
-                    product_into(one, weights[tap], result)
+                for image_matrix, result in zip(matrix, into, strict=True):
+                    product_into(image_matrix, weights[tap], result)
                 if tap:
                     np.add(target, into, out=target)
 
@@ -160,10 +162,12 @@ def patch_blocks(shape: tuple[int, ...], itemsize: int) -> list[tuple[slice, sli
     images, height = shape[:2]
     row_bytes = int(np.prod(shape[2:])) * itemsize
     rows = max(1, min(height, _BLOCK_BYTES // row_bytes))
-    many = max(1, min(images, _BLOCK_BYTES // (row_bytes * height))) if rows == height else 1
+    images_at_once = (
+        max(1, min(images, _BLOCK_BYTES // (row_bytes * height))) if rows == height else 1
+    )
     return [
-        (slice(image, min(image + many, images)), slice(row, min(row + rows, height)))
-        for image in range(0, images, many)
+        (slice(image, min(image + images_at_once, images)), slice(row, min(row + rows, height)))
+        for image in range(0, images, images_at_once)
         for row in range(0, height, rows)
     ]
 
@@ -172,9 +176,9 @@ def _by_patches(x: Array, kernel: Array, rows: Axis, cols: Axis, out: Array) -> 
     """Copy whole windows block by block (im2col), and compute one product for each block."""
     source = patches(x, rows, cols)
     weights = kernel.reshape(-1, kernel.shape[3])
-    for images, lines in patch_blocks(source.shape, x.itemsize):
-        matrix = source[images, lines].reshape(-1, weights.shape[0])
-        product_into(matrix, weights, out[images, lines].reshape(-1, out.shape[3]))
+    for images, out_rows in patch_blocks(source.shape, x.itemsize):
+        matrix = source[images, out_rows].reshape(-1, weights.shape[0])
+        product_into(matrix, weights, out[images, out_rows].reshape(-1, out.shape[3]))
 
 
 def conv3d(x: Array, kernel: Array, planes: Axis, rows: Axis, cols: Axis) -> Array:
@@ -225,17 +229,17 @@ def depthwise(x: Array, kernel: Array, rows: Axis, cols: Axis) -> Array:
             target = out[image, row : row + block]
             height = target.shape[0]
             scratch = product[:height]
-            for tap, (line, column) in enumerate(np.ndindex(rows.kernel, cols.kernel)):
-                start = row * rows.stride + line * rows.dilation
-                lines = slice(start, start + (height - 1) * rows.stride + 1, rows.stride)
+            for tap, (kernel_row, kernel_col) in enumerate(np.ndindex(rows.kernel, cols.kernel)):
+                start = row * rows.stride + kernel_row * rows.dilation
+                input_rows = slice(start, start + (height - 1) * rows.stride + 1, rows.stride)
                 if whole_rows:
-                    offset = column * cols.dilation * channels
-                    source = x[image, lines, offset : offset + cols.out * channels]
+                    offset = kernel_col * cols.dilation * channels
+                    source = x[image, input_rows, offset : offset + cols.out * channels]
                 else:
-                    source = x[image, lines, cols.taps(column)]
+                    source = x[image, input_rows, cols.taps(kernel_col)]
                 if tap == 0:
                     np.multiply(source, weights[0, 0], out=target)
                 else:
-                    np.multiply(source, weights[line, column], out=scratch)
+                    np.multiply(source, weights[kernel_row, kernel_col], out=scratch)
                     np.add(target, scratch, out=target)
     return out.reshape(out.shape[0], rows.out, cols.out, channels)

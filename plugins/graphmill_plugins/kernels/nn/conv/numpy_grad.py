@@ -48,9 +48,9 @@ def input_gradient_2d(kernel: Array, gradient: Array, rows: Axis, cols: Axis) ->
         return conv2d(gradient, weights, *flipped)
     padded = np.zeros((shape[0], _reach(rows), _reach(cols), depth), gradient.dtype)
     matrix = np.ascontiguousarray(gradient).reshape(-1, width)
-    for line, column in np.ndindex(rows.kernel, cols.kernel):
-        part = product(matrix, kernel[line, column].T)
-        target = padded[:, rows.taps(line), cols.taps(column)]
+    for kernel_row, kernel_col in np.ndindex(rows.kernel, cols.kernel):
+        part = product(matrix, kernel[kernel_row, kernel_col].T)
+        target = padded[:, rows.taps(kernel_row), cols.taps(kernel_col)]
         np.add(target, part.reshape(*gradient.shape[:3], depth), out=target)
     return padded[:, rows.before : rows.before + rows.size, cols.before : cols.before + cols.size]
 
@@ -88,9 +88,9 @@ def kernel_gradient_2d(x: Array, gradient: Array, rows: Axis, cols: Axis) -> Arr
     total = np.zeros((rows.kernel * cols.kernel * depth, width), x.dtype)
     if x.size and gradient.size:
         windows = patches(pad_image(x, rows, cols), rows, cols)
-        for images, lines in patch_blocks(windows.shape, x.itemsize):
-            matrix = windows[images, lines].reshape(-1, len(total))
-            total += product(matrix.T, gradient[images, lines].reshape(-1, width))
+        for images, out_rows in patch_blocks(windows.shape, x.itemsize):
+            matrix = windows[images, out_rows].reshape(-1, len(total))
+            total += product(matrix.T, gradient[images, out_rows].reshape(-1, width))
     return total.reshape(rows.kernel, cols.kernel, depth, width)
 
 
@@ -127,10 +127,10 @@ def depthwise_input_gradient(kernel: Array, gradient: Array, rows: Axis, cols: A
     channels, multiplier = kernel.shape[2:]
     padded = np.zeros((gradient.shape[0], _reach(rows), _reach(cols), channels), gradient.dtype)
     split = gradient.reshape(*gradient.shape[:3], channels, multiplier)
-    for line, column in np.ndindex(rows.kernel, cols.kernel) if gradient.size else ():
-        target = padded[:, rows.taps(line), cols.taps(column)]
+    for kernel_row, kernel_col in np.ndindex(rows.kernel, cols.kernel) if gradient.size else ():
+        target = padded[:, rows.taps(kernel_row), cols.taps(kernel_col)]
         for index in range(multiplier):
-            target += split[..., index] * kernel[line, column, :, index]
+            target += split[..., index] * kernel[kernel_row, kernel_col, :, index]
     return padded[:, rows.before : rows.before + rows.size, cols.before : cols.before + cols.size]
 
 
@@ -144,7 +144,7 @@ def depthwise_kernel_gradient(
         return out
     x = pad_image(x, rows, cols)
     split = gradient.reshape(*gradient.shape[:3], channels, multiplier)
-    for line, column in np.ndindex(rows.kernel, cols.kernel):
-        part = x[:, rows.taps(line), cols.taps(column)]
-        out[line, column] = np.einsum("nhwc,nhwcm->cm", part, split)
+    for kernel_row, kernel_col in np.ndindex(rows.kernel, cols.kernel):
+        part = x[:, rows.taps(kernel_row), cols.taps(kernel_col)]
+        out[kernel_row, kernel_col] = np.einsum("nhwc,nhwcm->cm", part, split)
     return out

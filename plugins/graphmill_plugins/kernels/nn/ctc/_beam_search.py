@@ -20,7 +20,7 @@ from graphmill_plugins.kernels._support import check_size
 
 _NEVER: Final = -math.inf
 _LOWEST: Final = np.finfo(np.float64).min
-_AT_ONCE: Final = 1 << 16  # extensions in a batch of sequences: they fit in a cache
+_EXTENSIONS_PER_BATCH: Final = 1 << 16  # extensions in a batch of sequences: they fit in a cache
 _NO_PREFIX: Final = 0  # the id in empty slots of a beam
 
 Path = tuple[list[int], float]
@@ -94,14 +94,14 @@ class _Beams:
         labels = scores.copy()
         labels[:, -1] = _NEVER  # a blank never extends a prefix
         blank, label = self._unextended(scores)
-        everything = self._all[:count]
-        everything[:, :width] = np.logaddexp(blank, label)[:, :width]
+        candidates = self._all[:count]
+        candidates[:, :width] = np.logaddexp(blank, label)[:, :width]
         self._grow(labels)
-        np.fmax(everything, _NEVER, out=everything)  # a NaN never enters the beam
-        chosen, totals = self._best(everything)
+        np.fmax(candidates, _NEVER, out=candidates)  # a NaN never enters the beam
+        chosen, totals = self._best(candidates)
         for row in cancellable(self._rows_to_correct(chosen), 1):
-            self._remove_extensions(row, everything[row])
-            chosen[row], totals[row] = self._best(everything[row : row + 1])
+            self._remove_extensions(row, candidates[row])
+            chosen[row], totals[row] = self._best(candidates[row : row + 1])
         self._move(chosen, totals, blank, label)
 
     def _unextended(self, scores: Any) -> tuple[Any, Any]:
@@ -126,18 +126,18 @@ class _Beams:
         # A prefix that already is in the beam does not enter again.
         flat[self._grown_row[:count] + self._above[:count] * classes + end] = _NEVER
 
-    def _best(self, everything: Any) -> tuple[Any, Any]:
+    def _best(self, candidates: Any) -> tuple[Any, Any]:
         """Return columns and values of the best of each row, descending and stable."""
-        width, last = self._width, everything.shape[1] - self._width
-        threshold = np.partition(everything, last, axis=1)[:, last, None]
-        taken = everything >= np.maximum(threshold, _LOWEST)
+        width, last = self._width, candidates.shape[1] - self._width
+        threshold = np.partition(candidates, last, axis=1)[:, last, None]
+        taken = candidates >= np.maximum(threshold, _LOWEST)
         taken[:, :width] |= threshold == _NEVER
         positions = np.flatnonzero(taken)
         if len(positions) != taken.shape[0] * width:
-            _drop_late_ties(taken, everything, threshold, width)
+            _drop_late_ties(taken, candidates, threshold, width)
             positions = np.flatnonzero(taken)
-        columns = (positions % everything.shape[1]).reshape(-1, width)
-        totals = everything.take(positions).reshape(-1, width)
+        columns = (positions % candidates.shape[1]).reshape(-1, width)
+        totals = candidates.take(positions).reshape(-1, width)
         order = np.argsort(-totals, axis=1, kind="stable")
         order += np.arange(len(order))[:, None] * width
         return columns.take(order), totals.take(order)
@@ -178,12 +178,12 @@ class _Beams:
         by_source = np.add.reduceat(before, starts, axis=1, dtype=np.intp)
         column = {source: index for index, source in enumerate(sources[starts].tolist())}
         ahead = better[candidates] + by_source.sum(axis=1)
-        silent: set[int] = set()
+        unextended: set[int] = set()
         for index in cancellable(np.flatnonzero(ahead >= width).tolist(), 64):
             prefix = int(candidates[index])
-            if ahead[index] < width or int(above[prefix]) in silent:
+            if ahead[index] < width or int(above[prefix]) in unextended:
                 continue
-            silent.add(prefix)
+            unextended.add(prefix)
             values[width + prefix * classes : width + (prefix + 1) * classes] = _NEVER
             if prefix in column:
                 ahead -= by_source[:, column[prefix]]
@@ -262,7 +262,7 @@ def beam_search(
     all_paths: list[list[Path]] = [[]] * len(lengths)
     # Two tables of extensions, and about ten arrays of prefixes.
     check_size((width + 1, 2 * classes + 10), "the beam", itemsize=8)
-    batch_size = max(1, _AT_ONCE // max(1, width * classes))
+    batch_size = max(1, _EXTENSIONS_PER_BATCH // max(1, width * classes))
     for start in range(0, len(lengths), batch_size):
         part = longest_first[start : start + batch_size]
         steps = lengths[part]

@@ -87,7 +87,7 @@ class _Paths(NamedTuple):
     Attributes:
         classes: (batch, states) the class that a state emits.
         counts: number of states of each sequence.
-        may_stay, may_skip: whether a state may follow itself, or the state before the last one.
+        may_stay, may_skip: whether a state may follow itself, or the state two places before it.
     """
 
     classes: Any
@@ -118,21 +118,23 @@ def _log_probabilities(paths: _Paths, emitted: Any, lengths: Any) -> Any:
     steps, batch, states = emitted.shape
     both = np.concatenate([emitted, emitted[::-1, :, ::-1]], axis=1)
     stays, skips = _transition_masks(paths, emitted.dtype.type)
-    room = np.full((2 * batch, states + 2), -np.inf, emitted.dtype)  # padded by two states in front
-    here, last, one_before = room[:, 2:], room[:, 1:-1], room[:, :-2]
-    remains = np.full_like(emitted, -np.inf)
-    came = np.full_like(emitted, -np.inf)
+    padded = np.full(
+        (2 * batch, states + 2), -np.inf, emitted.dtype
+    )  # padded by two states in front
+    same, previous, before_previous = padded[:, 2:], padded[:, 1:-1], padded[:, :-2]
+    backward = np.full_like(emitted, -np.inf)
+    forward = np.full_like(emitted, -np.inf)
     begins, ends = _ends(paths, states)
     for step in range(steps):
-        total = np.logaddexp(here if stays is None else here + stays, last)
-        np.logaddexp(total, one_before + skips, out=total)
+        total = np.logaddexp(same if stays is None else same + stays, previous)
+        np.logaddexp(total, before_previous + skips, out=total)
         if step == 0:
             total[:batch] = begins
         total[batch:] = np.where((lengths == steps - step)[:, None], ends, total[batch:])
-        remains[steps - 1 - step] = total[batch:, ::-1]
-        np.add(total, both[step], out=here)
-        came[step] = here[:batch]
-    return came + remains
+        backward[steps - 1 - step] = total[batch:, ::-1]
+        np.add(total, both[step], out=same)
+        forward[step] = same[:batch]
+    return forward + backward
 
 
 def _transition_masks(paths: _Paths, kind: Any) -> tuple[Any, Any]:

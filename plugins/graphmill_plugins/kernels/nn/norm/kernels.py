@@ -116,21 +116,21 @@ class Columns:
     def __init__(self, x: Value) -> None:
         self.width = x.shape[-1]
         self.count = x.size // self.width
-        sides = (n for n in (16, 8, 4, 2) if n * self.width <= _LONG_LOOP and self.count % n == 0)
-        self.side = next(sides, 1)
+        sizes = (n for n in (16, 8, 4, 2) if n * self.width <= _LONG_LOOP and self.count % n == 0)
+        self.pixels_per_row = next(sizes, 1)
         self.rows = self.lay_out(x)
 
     def lay_out(self, x: Value) -> Value:
         """Return another array of the same shape in the same layout."""
-        return x.reshape(-1, self.side * self.width)
+        return x.reshape(-1, self.pixels_per_row * self.width)
 
     def repeat(self, vector: Value) -> Value:
         """Repeat a vector of channels to the length of a row."""
-        return np.tile(vector, self.side)
+        return np.tile(vector, self.pixels_per_row)
 
     def sums(self, rows: Value) -> Value:
         """Return the sum of each channel."""
-        return rows.sum(axis=0).reshape(self.side, self.width).sum(axis=0)
+        return rows.sum(axis=0).reshape(self.pixels_per_row, self.width).sum(axis=0)
 
 
 def _numpy_moments(x: Value) -> tuple[Value, Value, int]:
@@ -154,8 +154,8 @@ def batch_norm(
     """Return (y, batch_mean, batch_variance, reserve_space_1, reserve_space_2)."""
     spec.check(x, scale, offset, mean, variance)
     if x.size == 0:
-        nothing = xp.full(scale.shape, np.nan, np.float32)
-        return x, nothing, nothing, nothing, nothing
+        undefined = xp.full(scale.shape, np.nan, np.float32)
+        return x, undefined, undefined, undefined, undefined
     if not spec.is_training:
         y = _normalize(xp, spec, x, scale, offset, mean, variance)
         return y, mean, variance, mean, variance

@@ -56,7 +56,7 @@ def max_pool_with_argmax(
         if tap.is_inside is not None:
             is_better = is_better & tap.is_inside
         best = xp.where(is_better, tap.value, best)
-        index = xp.where(is_better, _pixel_offsets(plan.axes, tap.place, channels), index)
+        index = xp.where(is_better, _pixel_offsets(plan.axes, tap.position, channels), index)
     index = index + np.arange(channels)
     if include_batch_in_index:
         index = index + (np.arange(batch) * (height * width * channels))[:, None, None, None]

@@ -103,9 +103,8 @@ class _FractionalKernel:
                 f"{shape_text(value.shape)} with pooling_ratio={list(self._ratio)}"
             )
         generator = self._generator or GuardedPhilox(self._construction).reserve(0)
-        kind = self._pseudo_random
-        rows, generator = _sequence(value.shape[1], counts[1], kind, generator)
-        return rows, _sequence(value.shape[2], counts[2], kind, generator)[0]
+        rows, generator = _sequence(value.shape[1], counts[1], self._pseudo_random, generator)
+        return rows, _sequence(value.shape[2], counts[2], self._pseudo_random, generator)[0]
 
 
 def _cut(sequence: Any, size: int, overlapping: bool) -> Iterator[slice]:

@@ -59,15 +59,15 @@ def _gradient_of_first(
     largest = np.empty(windows_shape, x.dtype)
     chosen = np.full(windows_shape, -1)
     all_taps = list(np.ndindex(*(axis.kernel for axis in axes)))
-    for number, taps in enumerate(all_taps):
+    for tap, taps in enumerate(all_taps):
         windows, inputs = _overlaps(axes, taps)
         is_larger = (chosen[windows] < 0) | (largest[windows] < x[inputs])
         largest[windows] = np.where(is_larger, x[inputs], largest[windows])
-        chosen[windows] = np.where(is_larger, number, chosen[windows])
+        chosen[windows] = np.where(is_larger, tap, chosen[windows])
     total = np.zeros(x.shape, widen(gradient.dtype))
-    for number, taps in enumerate(all_taps):
+    for tap, taps in enumerate(all_taps):
         windows, inputs = _overlaps(axes, taps)
-        total[inputs] += np.where(chosen[windows] == number, gradient[windows], 0)
+        total[inputs] += np.where(chosen[windows] == tap, gradient[windows], 0)
     return total.astype(gradient.dtype, copy=False)
 
 

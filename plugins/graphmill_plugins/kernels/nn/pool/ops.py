@@ -168,13 +168,13 @@ def _with_sizes(
     """Return the kernel of a node whose last two inputs are size and strides of the windows."""
 
     @lru_cache(PLANS_OF_A_NODE)
-    def made(ksize: tuple[int, ...], strides: tuple[int, ...]) -> Callable[..., Value]:
+    def kernel_for(ksize: tuple[int, ...], strides: tuple[int, ...]) -> Callable[..., Value]:
         return make(pool_windows(op.name, ksize, strides, attrs["padding"], attrs["data_format"]))
 
     def run(*inputs: Value) -> Value:
         *values, ksize, strides = inputs
         sizes = check_vector("ksize", ksize), check_vector("strides", strides)
-        return made(*sizes)(*values)
+        return kernel_for(*sizes)(*values)
 
     return run
 
@@ -193,12 +193,12 @@ def _pool_maker(op: PoolOp, xp: ArrayNamespace, compute: Compute) -> Callable[..
 
 
 def _gradient_maker(op: PoolOp, xp: ArrayNamespace, compute: Compute) -> Callable[..., Any]:
-    kind = _max_gradient if op.is_max else _mean_gradient
+    make_gradient = _max_gradient if op.is_max else _mean_gradient
 
     def make(**attrs: Any) -> Callable[..., Value]:
         if op.takes_sizes:
-            return _with_sizes(op, lambda pooling: kind(pooling, xp, compute), attrs)
-        return kind(op.windows(attrs), xp, compute)
+            return _with_sizes(op, lambda pooling: make_gradient(pooling, xp, compute), attrs)
+        return make_gradient(op.windows(attrs), xp, compute)
 
     return make
 

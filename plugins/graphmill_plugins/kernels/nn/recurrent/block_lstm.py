@@ -29,7 +29,7 @@ def forward(cell: Cell, seq_len_max: Value, inputs: ForwardInputs) -> Step:
 
 def backward(cell: Cell, seq_len_max: Value, inputs: BackwardInputs) -> tuple[Value, ...]:
     """Backpropagate through `seq_len_max` steps; later steps have no gradient (NumPy)."""
-    x, weights, steps = inputs.x, inputs.weights, inputs.made
+    x, weights, steps = inputs.x, inputs.weights, inputs.steps
     to_cs, to_h = np.zeros_like(inputs.cs_prev), np.zeros_like(inputs.h_prev)
     by_state = weights.w[x.shape[-1] :].T
     gates = np.zeros((len(x), len(to_h), weights.w.shape[1]), x.dtype)

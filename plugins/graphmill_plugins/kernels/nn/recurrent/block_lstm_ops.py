@@ -81,7 +81,7 @@ class BackwardInputs(NamedTuple):
     cs_prev: Value
     h_prev: Value
     weights: Weights
-    made: Step
+    steps: Step
     cs_grad: Value
     h_grad: Value
 
@@ -98,7 +98,7 @@ class BackwardInputs(NamedTuple):
         state = self.cs_prev, self.h_prev
         check_cell(self.x, state, self.weights, cell.peephole, steps=True)
         check_steps(seq_len_max, len(self.x))
-        values = {**self.made._asdict(), "cs_grad": self.cs_grad, "h_grad": self.h_grad}
+        values = {**self.steps._asdict(), "cs_grad": self.cs_grad, "h_grad": self.h_grad}
         check_shapes(values, dict.fromkeys(values, (len(self.x), *self.cs_prev.shape)))
 
 
@@ -110,7 +110,7 @@ def gradients(
     to_state: tuple[Value, ...],
 ) -> tuple[Value, ...]:
     """Return all gradients, given those of all steps' gates and of the first state."""
-    x, steps = inputs.x, inputs.made
+    x, steps = inputs.x, inputs.steps
     before = [
         xp.concatenate([first[None], later[:-1]])
         for first, later in ((inputs.cs_prev, steps.cs), (inputs.h_prev, steps.h))
