@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from graphmill.spi.files import Broker
 
 
+_EFFECTS: Final = frozenset({"fs.write", "python"})
+
+
 @kernel("Copy", "CopyHost", make=True)
 def copy(xp: ArrayNamespace) -> Any:
     """Return the value without a copy, because values are immutable."""
@@ -34,16 +37,23 @@ def _publish(
     urls: tuple[str, ...],
     value: Value,
     broker: Broker,
+    device_name: str = "",
+    dump_name: str = "",
 ) -> None:
-    device = ctx.device
+    """Publish a value to each URL; `device_name` and `dump_name` replace the default names."""
     watched = WatchedTensor(
-        tensor_name, debug_op, device.name, device.to_host(value), iteration=ctx.iteration_name
+        tensor_name,
+        debug_op,
+        device_name or ctx.device.name,
+        ctx.device.to_host(value),
+        dump_name,
+        ctx.iteration_name,
     )
     for url in urls:
         publish(watched, url, ctx.functions.host.debug_callbacks, broker)
 
 
-@kernel("DebugIdentity", stateful=True, effects={"fs.write", "python"}, brokered=True)
+@kernel("DebugIdentity", stateful=True, effects=_EFFECTS, brokered=True)
 def debug_identity(
     ctx: OpKernelContext,
     value: Value,
@@ -57,7 +67,7 @@ def debug_identity(
     return value
 
 
-@kernel("DebugIdentityV3", stateful=True, effects={"fs.write", "python"}, brokered=True)
+@kernel("DebugIdentityV3", stateful=True, effects=_EFFECTS, brokered=True)
 def debug_identity_v3(
     ctx: OpKernelContext,
     value: Value,
@@ -85,21 +95,14 @@ def debug_identity_v3(
         side = "in" if is_input else "out"
         file_name = f"{io_of_node.replace('/', '-')}:{side}:{io_index}"
         dump_name = f"node-io-dump/step-{ctx.step_id}/{file_name}"
-    host_value = ctx.device.to_host(value)
-    watched = WatchedTensor(
-        f"{node}:{slot or 0}",
-        "DebugIdentityV3",
-        device_name or ctx.device.name,
-        host_value,
-        dump_name,
-        ctx.iteration_name,
+    watched_name = f"{node}:{slot or 0}"
+    _publish(
+        ctx, "DebugIdentityV3", watched_name, debug_urls, value, broker, device_name, dump_name
     )
-    for url in debug_urls:
-        publish(watched, url, ctx.functions.host.debug_callbacks, broker)
     return value
 
 
-@kernel("DebugNanCount", stateful=True, effects={"fs.write", "python"}, brokered=True)
+@kernel("DebugNanCount", stateful=True, effects=_EFFECTS, brokered=True)
 def debug_nan_count(
     ctx: OpKernelContext,
     value: Value,
@@ -114,7 +117,7 @@ def debug_nan_count(
     return count
 
 
-@kernel("DebugNumericSummary", stateful=True, effects={"fs.write", "python"}, brokered=True)
+@kernel("DebugNumericSummary", stateful=True, effects=_EFFECTS, brokered=True)
 def debug_numeric_summary(
     ctx: OpKernelContext,
     value: Value,
@@ -173,7 +176,7 @@ _SHAPE_SLOTS: Final = 6  # a longer shape loses its first sizes
     "DebugNumericSummaryV2",
     types={"T": (*dtypes.REAL, dtypes.bool)},
     host=True,
-    effects={"fs.write", "python"},
+    effects=_EFFECTS,
     brokered=True,  # nothing is published
 )
 def debug_numeric_summary_v2(

@@ -12,9 +12,13 @@ import re
 import sys
 import unicodedata
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from graphmill import errors
 from graphmill_plugins.kernels.string._backtracking import BacktrackingBound
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _POSIX = {
     "alnum": "0-9A-Za-z",
@@ -77,54 +81,28 @@ def for_ascii(pattern: re.Pattern[str]) -> re.Pattern[bytes] | None:
 @lru_cache(maxsize=64)
 def _category(name: str) -> str:
     """Return the characters of a Unicode general category as the contents of brackets."""
+    return _ranges(lambda char: unicodedata.category(char).startswith(name))
+
+
+def _ranges(is_member: Callable[[str], object]) -> str:
+    """Return the members among the valid characters as the contents of brackets."""
     ranges: list[tuple[int, int]] = []
     for code in range(sys.maxunicode + 1):
-        if unicodedata.category(chr(code)).startswith(name) and not 0xD800 <= code <= 0xDFFF:
-            if ranges and ranges[-1][1] == code - 1:
-                ranges[-1] = (ranges[-1][0], code)
-            else:
-                ranges.append((code, code))
+        if 0xD800 <= code <= 0xDFFF or not is_member(chr(code)):
+            continue
+        if ranges and ranges[-1][1] == code - 1:
+            ranges[-1] = (ranges[-1][0], code)
+        else:
+            ranges.append((code, code))
     return "".join(f"\\U{low:08x}-\\U{high:08x}" for low, high in ranges)
 
 
 _CATEGORIES = frozenset(
-    [
-        "L",
-        "Lu",
-        "Ll",
-        "Lt",
-        "Lm",
-        "Lo",
-        "M",
-        "Mn",
-        "Mc",
-        "Me",
-        "N",
-        "Nd",
-        "Nl",
-        "No",
-        "P",
-        "Pc",
-        "Pd",
-        "Ps",
-        "Pe",
-        "Pi",
-        "Pf",
-        "Po",
-        "S",
-        "Sm",
-        "Sc",
-        "Sk",
-        "So",
-        "Z",
-        "Zs",
-        "Zl",
-        "Zp",
-        "C",
-        "Cc",
-        "Cf",
-        "Co",
-    ]
+    (
+        *("L", "Lu", "Ll", "Lt", "Lm", "Lo", "M", "Mn", "Mc", "Me", "N", "Nd", "Nl", "No"),
+        *("P", "Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "S", "Sm", "Sc", "Sk", "So"),
+        *("Z", "Zs", "Zl", "Zp", "C", "Cc", "Cf", "Co"),
+    )
 )
 
 
@@ -377,12 +355,4 @@ class _Translator:
 def _complement(inside: str) -> str:
     """Return the contents of brackets that match all valid characters except `[inside]`."""
     pattern = re.compile(f"[{inside}]")
-    ranges: list[tuple[int, int]] = []
-    for code in range(sys.maxunicode + 1):
-        if 0xD800 <= code <= 0xDFFF or pattern.match(chr(code)):
-            continue
-        if ranges and ranges[-1][1] == code - 1:
-            ranges[-1] = (ranges[-1][0], code)
-        else:
-            ranges.append((code, code))
-    return "".join(f"\\U{low:08x}-\\U{high:08x}" for low, high in ranges)
+    return _ranges(lambda char: not pattern.match(char))
