@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _TYPES = {"T": dtypes.INTEGER}
 _F = np.float32
-_MAX_PIXELS = (1 << 31) - 1
+_MAX_SIDE = (1 << 31) - 1
 _EPSILON = 0.0000001
 
 
@@ -105,9 +105,7 @@ def _covers(crop: _Box, objects: Sequence[_Box], min_covered: Any) -> bool:
     if crop.area < 1:
         return False
     return any(
-        _F(crop.common_area(thing)) / _F(thing.area) >= min_covered
-        for thing in objects
-        if thing.area >= 1
+        _F(crop.common_area(box)) / _F(box.area) >= min_covered for box in objects if box.area >= 1
     )
 
 
@@ -161,17 +159,17 @@ def _sample(
         raise InvalidArgumentError(f"Min object covered must be non-negative: {float(min_covered)}")
     height, width = (int(side) for side in image_size[:2])
     for name, side in (("height", height), ("width", width)):
-        if not 0 <= side < _MAX_PIXELS:
+        if not 0 <= side < _MAX_SIDE:
             raise InvalidArgumentError(
-                f"image {name} must not be negative, and below {_MAX_PIXELS}: {side}"
+                f"image {name} must not be negative, and below {_MAX_SIDE}: {side}"
             )
-    things = _objects(boxes, width, height, constraints)
+    objects = _objects(boxes, width, height, constraints)
     lowest, highest = (_F(ratio) for ratio in constraints.aspect_ratio)
     chosen = _Box(0, 0, width, height)
     for _ in range(constraints.attempts):
         ratio = _F(numbers.unit()) * (highest - lowest) + lowest
         crop = _random_crop(width, height, constraints.area, ratio, numbers)
-        if crop is not None and _covers(crop, things, min_covered):
+        if crop is not None and _covers(crop, objects, min_covered):
             chosen = crop
             break
     return _outputs(chosen, height, width, image_size.dtype)

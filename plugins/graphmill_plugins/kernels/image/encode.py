@@ -24,11 +24,12 @@ if TYPE_CHECKING:
     from graphmill.spi import ArrayNamespace, Value
 
 _UNITS: Final = {"in": 1, "cm": 2}
-_USUAL_DENSITY: Final = ("in", 300, 300)
-_UNITS_AT: Final = 13  # in a JPEG that begins with a JFIF header; then both densities, 16 bits each
+_DEFAULT_DENSITY: Final = ("in", 300, 300)
+_UNIT_OFFSET: Final = 13
+"""Offset of the density unit in a JPEG with a JFIF header; both densities, of 16 bits, follow."""
 _HEADER_SIZE: Final = 20
 _XMP: Final = b"http://ns.adobe.com/xap/1.0/\0"
-_LAST_16_BITS: Final = (1 << 16) - 1
+_UINT16_MASK: Final = (1 << 16) - 1
 _MAX_SEGMENT_BYTES: Final = (1 << 16) - 3
 
 
@@ -53,7 +54,9 @@ def _encode_jpeg(
     encoded = _encode(pixels, "JPEG", **options)
     unit, x, y = density
     densities = bytes([_UNITS[unit]]) + x.to_bytes(2, "big") + y.to_bytes(2, "big")
-    head = encoded[:_UNITS_AT] + densities + encoded[_UNITS_AT + len(densities) : _HEADER_SIZE]
+    head = (
+        encoded[:_UNIT_OFFSET] + densities + encoded[_UNIT_OFFSET + len(densities) : _HEADER_SIZE]
+    )
     return string_scalar(head + _xmp_segment(xmp) + encoded[_HEADER_SIZE:])
 
 
@@ -76,6 +79,14 @@ def _check_image(image: Value, allowed: tuple[int, ...]) -> None:
         )
 
 
+def _check_single_image(image: Value, allowed: tuple[int, ...]) -> None:
+    if image.ndim != 3:
+        raise errors.InvalidArgumentError(
+            f"image must be 3-dimensional, got shape {list(image.shape)}"
+        )
+    _check_image(image, allowed)
+
+
 @kernel("EncodePng", host=True, expensive=True)
 def encode_png(xp: ArrayNamespace, image: Value, compression: int) -> Value:
     """Return the image, or each of a batch of images, as PNG."""
@@ -83,12 +94,12 @@ def encode_png(xp: ArrayNamespace, image: Value, compression: int) -> Value:
     if not -1 <= compression <= 9:
         raise errors.InvalidArgumentError(f"compression should be in [-1,9], got {compression}")
     level = 6 if compression < 0 else compression
-    pictures = xp.asarray(image).reshape(-1, *image.shape[-3:])
-    encoded = [_encode(picture, "PNG", compress_level=level) for picture in pictures]
+    images = xp.asarray(image).reshape(-1, *image.shape[-3:])
+    encoded = [_encode(single, "PNG", compress_level=level) for single in images]
     if image.ndim == 3:
         return string_scalar(encoded[0])
-    numbers = np.arange(len(encoded)).reshape(image.shape[:-3])
-    return map_strings(lambda number: encoded[int(number)], numbers)
+    indices = np.arange(len(encoded)).reshape(image.shape[:-3])
+    return map_strings(lambda index: encoded[int(index)], indices)
 
 
 @kernel("EncodeJpeg", make=True, host=True, expensive=True)
@@ -107,7 +118,7 @@ def encode_jpeg(
     allowed = {"": (1, 3), "grayscale": (1,), "rgb": (3,)}
     if format not in allowed:
         raise errors.InvalidArgumentError(f"format must be '', grayscale or rgb, got {format!r}")
-    density = (density_unit, x_density & _LAST_16_BITS, y_density & _LAST_16_BITS)
+    density = (density_unit, x_density & _UINT16_MASK, y_density & _UINT16_MASK)
     options = {
         "quality": quality,
         "progressive": progressive,
@@ -117,11 +128,7 @@ def encode_jpeg(
     xmp = xmp_metadata.encode() if isinstance(xmp_metadata, str) else xmp_metadata
 
     def run(image: Value) -> Value:
-        if image.ndim != 3:
-            raise errors.InvalidArgumentError(
-                f"image must be 3-dimensional, got shape {list(image.shape)}"
-            )
-        _check_image(image, allowed[format])
+        _check_single_image(image, allowed[format])
         return _encode_jpeg(np.asarray(image), density, xmp, **options)
 
     return run
@@ -130,11 +137,7 @@ def encode_jpeg(
 @kernel("EncodeJpegVariableQuality", host=True, expensive=True)
 def encode_jpeg_variable_quality(image: Value, quality: Value) -> Value:
     """Return the image as JPEG; the quality is an input."""
-    if image.ndim != 3:
-        raise errors.InvalidArgumentError(
-            f"image must be 3-dimensional, got shape {list(image.shape)}"
-        )
-    _check_image(image, (1, 3))
+    _check_single_image(image, (1, 3))
     if np.ndim(quality):
         raise errors.InvalidArgumentError(
             f"quality must be scalar, got shape {list(np.shape(quality))}"
@@ -142,5 +145,5 @@ def encode_jpeg_variable_quality(image: Value, quality: Value) -> Value:
     if not 0 <= quality <= 100:
         raise errors.InvalidArgumentError(f"quality must be in [0,100], got {int(quality)}")
     return _encode_jpeg(
-        np.asarray(image), _USUAL_DENSITY, quality=int(quality), subsampling="4:2:0"
+        np.asarray(image), _DEFAULT_DENSITY, quality=int(quality), subsampling="4:2:0"
     )

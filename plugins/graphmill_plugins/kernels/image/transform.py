@@ -121,10 +121,10 @@ def _transformed(
 
     def read(y: Value, x: Value) -> Value:
         check_cancelled()
-        there = (y >= 0) & (y <= rows - 1) & (x >= 0) & (x <= columns - 1)
-        y, x = (xp.where(there, position, _F(0)).astype(np.int32) for position in (y, x))
+        is_inside = (y >= 0) & (y <= rows - 1) & (x >= 0) & (x <= columns - 1)
+        y, x = (xp.where(is_inside, position, _F(0)).astype(np.int32) for position in (y, x))
         pixels = images[numbers, y, x]
-        return xp.where(there[..., None], pixels, fill)
+        return xp.where(is_inside[..., None], pixels, fill)
 
     if interpolation == "NEAREST":
         values = read(_round(xp, row), _round(xp, column))
@@ -144,11 +144,12 @@ def _round(xp: ArrayNamespace, position: Value) -> Value:
 def _bilinear(read: Any, top: Value, left: Value, row: Value, column: Value) -> Value:
     bottom, right = top + _F(1), left + _F(1)
     before, after = (right - column)[..., None], (column - left)[..., None]
-    lines = [
-        before * read(line, left).astype(np.float32) + after * read(line, right).astype(np.float32)
-        for line in (top, bottom)
+    rows = [
+        before * read(row_position, left).astype(np.float32)
+        + after * read(row_position, right).astype(np.float32)
+        for row_position in (top, bottom)
     ]
-    return (bottom - row)[..., None] * lines[0] + (row - top)[..., None] * lines[1]
+    return (bottom - row)[..., None] * rows[0] + (row - top)[..., None] * rows[1]
 
 
 def _check_modes(interpolation: str, fill_mode: str) -> tuple[str, str]:

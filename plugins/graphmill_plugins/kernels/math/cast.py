@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     Cast = Callable[[Value], Value]
 
-_NIBBLES = frozenset({"int4", "uint4", "int2", "uint2"})  # types without casts to each other
+_SUB_BYTE_TYPES = frozenset({"int4", "uint4", "int2", "uint2"})  # types without casts to each other
 _MANTISSA_BITS = {"float64": 52, "float32": 23, "float16": 10, "bfloat16": 7}
 
 
@@ -37,12 +37,12 @@ def cast(
         return lambda x: x
     if Truncate and DstT.name in _MANTISSA_BITS and SrcT.name in ("float32", "float64"):
         return _truncating(xp, SrcT, DstT)
-    if SrcT.name in _NIBBLES and DstT.name in _NIBBLES:
+    if SrcT.name in _SUB_BYTE_TYPES and DstT.name in _SUB_BYTE_TYPES:
         return lambda x: x.astype(np.int8).astype(DstT)
     if SrcT.kind == "c" and DstT.kind != "c":
         to_real = cast(xp, np.dtype(f"f{SrcT.itemsize // 2}"), DstT, Truncate)
         return lambda x: to_real(xp.real(x))
-    from_float = SrcT.kind not in "iub" and SrcT.name not in _NIBBLES
+    from_float = SrcT.kind not in "iub" and SrcT.name not in _SUB_BYTE_TYPES
     if DstT.kind in "iu" and from_float and not is_numpy(xp):
         return partial(_float_to_integer, xp, DstT)
     if (is_narrow(SrcT) and DstT.kind in "iu") or (is_narrow(DstT) and SrcT.kind in "iu"):

@@ -52,7 +52,7 @@ class _Sampling:
             if index not in self._drawn:
                 return index
 
-    def _with(self, index: int) -> Any:
+    def _distances_with(self, index: int) -> Any:
         """Return half the squared distances to the nearest point, after sampling another one."""
         products = self._points @ self._points[index]
         to_point = (self._half_norms - products) + self._half_norms[index]
@@ -64,7 +64,7 @@ class _Sampling:
         best, lowest, nearest = 0, _F(np.inf), self._distances
         for attempt in cancellable(range(tries), 64):
             index = self._candidate(sums)
-            distances = self._with(index)
+            distances = self._distances_with(index)
             potential = distances.sum()
             if potential < lowest or (tries == 1 and attempt == 0):
                 best, lowest, nearest = index, potential, distances

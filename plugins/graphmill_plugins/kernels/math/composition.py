@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     Function = Callable[[Value], Value]
 
-_HALF_TOO: Final = {
+_ANY_FLOAT_FUNCTIONS: Final = {
     "Abs": "abs",
     "Ceil": "ceil",
     "Cos": "cos",
@@ -40,7 +40,7 @@ _HALF_TOO: Final = {
     "Square": "square",
     "Tanh": "tanh",
 }
-_NOT_HALF: Final = {
+_WIDE_FLOAT_FUNCTIONS: Final = {
     "Acos": "arccos",
     "Acosh": "arccosh",
     "Asin": "arcsin",
@@ -52,13 +52,13 @@ _NOT_HALF: Final = {
     "Sinh": "sinh",
     "Tan": "tan",
 }
-_PLAIN: Final[Mapping[str, Callable[..., Value]]] = {
+_ACTIVATIONS: Final[Mapping[str, Callable[..., Value]]] = {
     "Elu": elu,
     "Relu": relu,
     "Relu6": relu6,
     "Selu": selu,
 }
-_OF_TYPE: Final[Mapping[str, Callable[[ArrayNamespace, np.dtype[Any]], Function]]] = {
+_TYPED_FUNCTIONS: Final[Mapping[str, Callable[[ArrayNamespace, np.dtype[Any]], Function]]] = {
     "Round": round_,
     "Rsqrt": rsqrt,
     "Sigmoid": sigmoid,
@@ -66,11 +66,13 @@ _OF_TYPE: Final[Mapping[str, Callable[[ArrayNamespace, np.dtype[Any]], Function]
 
 
 def _function(xp: ArrayNamespace, T: np.dtype[Any], op: str) -> Function:
-    if op in _PLAIN:
-        return partial(_PLAIN[op], xp)
-    if op in _OF_TYPE:
-        return _OF_TYPE[op](xp, T)
-    name = _HALF_TOO.get(op) or (_NOT_HALF.get(op) if np.float16 != T else None)
+    if op in _ACTIVATIONS:
+        return partial(_ACTIVATIONS[op], xp)
+    if op in _TYPED_FUNCTIONS:
+        return _TYPED_FUNCTIONS[op](xp, T)
+    name = _ANY_FLOAT_FUNCTIONS.get(op) or (
+        _WIDE_FLOAT_FUNCTIONS.get(op) if np.float16 != T else None
+    )
     if name is None:
         raise InvalidArgumentError(
             f"Do not have a compute function registered for op: {op} ({T.name})"

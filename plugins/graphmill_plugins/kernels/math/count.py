@@ -52,15 +52,20 @@ def bins_of(size: Value) -> int:
     return count
 
 
+def check_weights(weights: Value, shape: tuple[int, ...]) -> None:
+    """Raise InvalidArgumentError unless weights are empty or have the shape of the values."""
+    if weights.size and weights.shape != shape:
+        raise InvalidArgumentError(
+            "weights must be empty or of the shape of the values: "
+            f"{shape_text(weights.shape)} is not {shape_text(shape)}"
+        )
+
+
 def _check_bins(values: Value, size: Value, weights: Value, *, like: tuple[int, ...]) -> int:
     """Check the inputs of the bincount family and return the number of bins."""
     count = bins_of(size)
     check_size((*like[:-1], count), "the counts", itemsize=weights.dtype.itemsize)
-    if weights.size and weights.shape != like:
-        raise InvalidArgumentError(
-            "weights must be empty or of the shape of the values: "
-            f"{shape_text(weights.shape)} is not {shape_text(like)}"
-        )
+    check_weights(weights, like)
     if values.size and values.min() < 0:
         raise InvalidArgumentError("Input arr must be non-negative!")
     return count

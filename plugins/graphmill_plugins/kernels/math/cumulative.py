@@ -84,8 +84,11 @@ def _sums_of_powers(x: Value, axis: int) -> Value:
     result = np.empty_like(x)
     total = np.full_like(np.take(x, 0, axis) if x.shape[axis] else x, -np.inf)
     for index in range(x.shape[axis]):
-        one = np.take(x, index, axis)
-        low, high = np.where(one < total, one, total), np.where(total < one, one, total)
+        element = np.take(x, index, axis)
+        low, high = (
+            np.where(element < total, element, total),
+            np.where(total < element, element, total),
+        )
         total = np.where(high == -np.inf, high, np.log1p(np.exp(low - high)) + high)
         result[(slice(None),) * axis + (index,)] = total
     return result

@@ -101,11 +101,11 @@ LOG1P = namespace_functions(__name__, {"Log1p": "log1p"}, types=dtypes.FLOATING)
 def complex_log1p(xp: ArrayNamespace, x: Value) -> Value:
     """Compute log(1 + x) of complex numbers; NaN if `x` is not finite, except positive infinity.
 
-    So is TensorFlow's formula, x log(1 + x) / ((1 + x) - 1).
+    TensorFlow's formula, x log(1 + x) / ((1 + x) - 1), gives these values.
     """
-    is_kept = (xp.real(x) == np.inf) & (xp.imag(x) == 0)
-    nothing = x.dtype.type(complex(np.nan, np.nan))
-    return xp.where(xp.isfinite(x), xp.log1p(x), xp.where(is_kept, x, nothing))
+    is_positive_infinity = (xp.real(x) == np.inf) & (xp.imag(x) == 0)
+    undefined = x.dtype.type(complex(np.nan, np.nan))
+    return xp.where(xp.isfinite(x), xp.log1p(x), xp.where(is_positive_infinity, x, undefined))
 
 
 # ml_dtypes loops over bfloat16 elements; NumPy takes a tenth of the time in float32.

@@ -67,7 +67,7 @@ def requantize(
     return requantized(xp, x, ranges, out_type), low, high
 
 
-def _farthest(xp: ArrayNamespace, x: Value, input_min: Value, input_max: Value) -> Value:
+def _abs_max(xp: ArrayNamespace, x: Value, input_min: Value, input_max: Value) -> Value:
     """Return the larger magnitude of the two ends of each channel's range.
 
     Raises:
@@ -92,7 +92,7 @@ def requantization_range_per_channel(
     """Return one range for the values of all channels; it is symmetric, or starts at 0."""
     if not (input_min.ndim and input_max.ndim):
         raise InvalidArgumentError("input_min and input_max must not be scalars")
-    ends = _farthest(xp, x, input_min, input_max)
+    ends = _abs_max(xp, x, input_min, input_max)
     if not x.size:
         raise InvalidArgumentError("input must not be empty")
     smallest, greatest = (function(x, axis=(0, 1, 2)).astype(_F) for function in (xp.min, xp.max))
@@ -116,7 +116,7 @@ def requantize_per_channel(
     out_type: np.dtype[Any],
 ) -> tuple[Value, Value, Value]:
     """Return the values of all channels in the requested range, and that range."""
-    ends = _farthest(xp, x, input_min, input_max)
+    ends = _abs_max(xp, x, input_min, input_max)
     low = sole("requested_output_min", requested_output_min)
     high = sole("requested_output_max", requested_output_max)
     bounds = limits(out_type)
@@ -124,7 +124,7 @@ def requantize_per_channel(
         raise InvalidArgumentError(
             f"requested_output_min must be < 0 for signed values, got {float(low)}"
         )
-    farthest = xp.maximum(xp.abs(low), xp.abs(high))
-    scale = _F(bounds.highest) * (ends / farthest / _STEPS)
+    abs_max = xp.maximum(xp.abs(low), xp.abs(high))
+    scale = _F(bounds.highest) * (ends / abs_max / _STEPS)
     moved = xp.clip(x.astype(_F) * scale, _F(bounds.lowest), _F(bounds.highest))
     return xp.round(moved).astype(out_type), low, high

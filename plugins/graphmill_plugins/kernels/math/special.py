@@ -175,7 +175,7 @@ def _digamma() -> Callable[[Value], Value]:
 
 
 def _for_negative(name: str, value: float) -> Callable[[], Callable[[Value], Value]]:
-    """Return a loader of a SciPy function that returns `value` for negative arguments."""
+    """Return a factory of a SciPy function that returns `value` for negative arguments."""
 
     def get() -> Callable[[Value], Value]:
         function = _scipy(name)()
@@ -184,14 +184,14 @@ def _for_negative(name: str, value: float) -> Callable[[], Callable[[Value], Val
     return get
 
 
-def _not_far(get: Callable[[], Callable[[Value], Value]]) -> Callable[[], Callable[[Value], Value]]:
-    """Return a loader of a function that is NaN where 1 / x is subnormal, as in Eigen."""
+def _bounded(get: Callable[[], Callable[[Value], Value]]) -> Callable[[], Callable[[Value], Value]]:
+    """Return a factory of a function that is NaN where 1 / x is subnormal, as in Eigen."""
 
-    def made() -> Callable[[Value], Value]:
+    def get_bounded() -> Callable[[Value], Value]:
         function = get()
         return lambda x: np.where(x > 1 / np.finfo(x.dtype).tiny, _nan_like(x), function(x))
 
-    return made
+    return get_bounded
 
 
 def _betainc() -> Callable[[Value, Value, Value], Value]:
@@ -200,8 +200,8 @@ def _betainc() -> Callable[[Value, Value, Value], Value]:
     def function(a: Value, b: Value, x: Value) -> Value:
         check_betainc(a, b, x)
         is_end, is_positive = (x == 0) | (x == 1), ~((a <= 0) | (b <= 0))
-        is_usual = is_positive & ((np.isfinite(a) & np.isfinite(b)) | is_end)
-        return np.where(is_usual, np.where(is_end, x, betainc(a, b, x)), _nan_like(a))
+        is_regular = is_positive & ((np.isfinite(a) & np.isfinite(b)) | is_end)
+        return np.where(is_regular, np.where(is_end, x, betainc(a, b, x)), _nan_like(a))
 
     return function
 
@@ -317,8 +317,8 @@ _FUNCTIONS: dict[str, Callable[[], Callable[..., Value]]] = {
     "BesselY0": _for_negative("y0", -np.inf),
     "BesselY1": _for_negative("y1", -np.inf),
     "Dawsn": _scipy("dawsn"),
-    "Expint": _not_far(_for_negative("expi", np.nan)),
-    "Spence": _not_far(_scipy("spence")),
+    "Expint": _bounded(_for_negative("expi", np.nan)),
+    "Spence": _bounded(_scipy("spence")),
     "FresnelSin": _fresnel(0),
     "FresnelCos": _fresnel(1),
 }

@@ -52,12 +52,12 @@ class Fusion(NamedTuple):
         return {"Tbias": (dtypes.float32, dtypes.qint32)} if self.bias else {}
 
 
-def farthest(xp: ArrayNamespace, low: Value, high: Value) -> Value:
+def abs_max(xp: ArrayNamespace, low: Value, high: Value) -> Value:
     """Return the larger magnitude of the two ends of a range."""
     return xp.maximum(xp.abs(low), xp.abs(high))
 
 
-def top(dtype: np.dtype[Any]) -> np.float32:
+def num_steps(dtype: np.dtype[Any]) -> np.float32:
     """Return the number of steps from 0 to the end of a symmetric range."""
     return _F(limits(dtype).highest)
 
@@ -73,7 +73,7 @@ def weight_scales(xp: ArrayNamespace, low: Value, high: Value, channels: int) ->
             f"min_filter and max_filter must be scalars or vectors of {channels} elements, got "
             f"{shape_text(low.shape)} and {shape_text(high.shape)}"
         )
-    return farthest(xp, low, high) / _F(127)
+    return abs_max(xp, low, high) / _F(127)
 
 
 def quantized_floats(

@@ -34,7 +34,7 @@ def convolution_sums(xp: ArrayNamespace, x: Value, w: Value, axes: Sequence[Axis
     x, w = x.astype(dtype), w.astype(dtype)
     for tap in taps_of(xp, x, axes):
         rows = tap.value.reshape(math.prod(total.shape[:-1]), w.shape[2])
-        total = total + multiply(rows, w[tap.place]).astype(np.int32).reshape(total.shape)
+        total = total + multiply(rows, w[tap.position]).astype(np.int32).reshape(total.shape)
     return total
 
 
@@ -53,5 +53,5 @@ def depthwise_sums(xp: ArrayNamespace, x: Value, w: Value, axes: Sequence[Axis])
     shape = (x.shape[0], *(axis.out for axis in axes), w.shape[2] * w.shape[3])
     total = xp.zeros((*shape[:-1], *w.shape[2:]), np.int32)
     for tap in taps_of(xp, x, axes):
-        total = total + tap.value[..., None] * w[tap.place]
+        total = total + tap.value[..., None] * w[tap.position]
     return total.reshape(shape)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from graphmill.spi import ArrayNamespace, Value
 
 _F, _D = np.float32, np.float64
-_FARTHEST = np.finfo(np.float32).max
+_MAX_FLOAT = np.finfo(np.float32).max
 
 
 def _range_shape(x: Value, axis: int, low: Value, high: Value) -> tuple[int, ...]:
@@ -92,8 +92,8 @@ def _scaled_range(
 ) -> tuple[Value, Value, Value]:
     """Return the scale that maps 0 to 0, and the range that it can represent."""
     lowest, highest = _F(bounds.lowest + narrow), _F(bounds.highest)
-    by_low = xp.where(lowest * low > 0, lowest / low, _FARTHEST)
-    by_high = xp.where(highest * high > 0, highest / high, _FARTHEST)
+    by_low = xp.where(lowest * low > 0, lowest / low, _MAX_FLOAT)
+    by_high = xp.where(highest * high > 0, highest / high, _MAX_FLOAT)
     scale = xp.minimum(by_low, by_high)
     return scale, lowest / scale, highest / scale
 

@@ -144,10 +144,10 @@ def _quantized(
     rounded: Callable[..., Value],
 ) -> Value:
     """Round to steps of a range with `rounded`; a range of 0 to 0 gives zeros."""
-    is_nothing = (low == 0) & (high == 0)
+    is_empty = (low == 0) & (high == 0)
     one = np.float32(1)
-    nudged = _nudged(xp, low, xp.where(is_nothing, one, high), num_bits, narrow_range)
-    return xp.where(is_nothing, np.float32(0), rounded(xp, x, *nudged))
+    nudged = _nudged(xp, low, xp.where(is_empty, one, high), num_bits, narrow_range)
+    return xp.where(is_empty, np.float32(0), rounded(xp, x, *nudged))
 
 
 def _gradients(
@@ -160,15 +160,15 @@ def _gradients(
     narrow_range: bool,
 ) -> tuple[Value, Value, Value]:
     _check_same(gradients, x)
-    is_nothing = (low == 0) & (high == 0)
+    is_empty = (low == 0) & (high == 0)
     first, last, _ = _nudged(
-        xp, low, xp.where(is_nothing, np.float32(1), high), num_bits, narrow_range
+        xp, low, xp.where(is_empty, np.float32(1), high), num_bits, narrow_range
     )
     axes = tuple(range(x.ndim - low.ndim))
-    nothing = np.float32(0)
-    below = xp.where(is_nothing, nothing, passed(xp, x < first, gradients))
-    above = xp.where(is_nothing, nothing, passed(xp, x > last, gradients))
-    inside = xp.where(is_nothing, gradients, passed(xp, (x >= first) & (x <= last), gradients))
+    zero = np.float32(0)
+    below = xp.where(is_empty, zero, passed(xp, x < first, gradients))
+    above = xp.where(is_empty, zero, passed(xp, x > last, gradients))
+    inside = xp.where(is_empty, gradients, passed(xp, (x >= first) & (x <= last), gradients))
     return inside, below.sum(axis=axes), above.sum(axis=axes)
 
 

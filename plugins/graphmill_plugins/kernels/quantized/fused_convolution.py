@@ -17,10 +17,10 @@ from graphmill_plugins.kernels._support import shape_text
 from graphmill_plugins.kernels.nn.window import make_windows
 from graphmill_plugins.kernels.quantized._fusion import (
     Fusion,
-    farthest,
+    abs_max,
+    num_steps,
     quantized_floats,
     scaled,
-    top,
     weight_scales,
 )
 from graphmill_plugins.kernels.quantized._sums import convolution_sums, depthwise_sums
@@ -121,7 +121,7 @@ def _summand(
         )
     if not ends:
         return summand
-    scale = farthest(xp, *(sole("summand range", end) for end in ends)) / top(summand.dtype)
+    scale = abs_max(xp, *(sole("summand range", end) for end in ends)) / num_steps(summand.dtype)
     return summand.astype(_F) * scale
 
 
@@ -144,7 +144,7 @@ class Operands(NamedTuple):
     out_ends: tuple[Value, ...]
 
 
-def finished(
+def apply_fusion(
     xp: ArrayNamespace,
     fusion: Fusion,
     operands: Operands,
@@ -168,12 +168,12 @@ def finished(
     x, w, ranges, bias, summand, out_ends = operands
     low, high = (sole("input range", end) for end in ranges[:2])
     ranges = (low, high, *ranges[2:])
-    scale = farthest(xp, low, high) / top(x.dtype)
+    scale = abs_max(xp, low, high) / num_steps(x.dtype)
     scales = weight_scales(xp, ranges[2], ranges[3], total.shape[-1])
     floats = scaled(xp, total, scale * scales, bias)
     if fusion.requantizes:
         ends = tuple(sole("output range", end) for end in out_ends)
-        out_scale = farthest(xp, *ends) / top(out_type)
+        out_scale = abs_max(xp, *ends) / num_steps(out_type)
     else:
         ends = product_range(x, w, ranges, is_symmetric=True)
         out_scale = xp.max(scales) * scale
@@ -198,7 +198,7 @@ def _fused(op: str) -> Callable[..., Ranged]:
         out_ends, summand = (rest[:2], rest[2:]) if fusion.requantizes else ((), rest)
         operands = Operands(x, w, inputs[first : first + 4], bias, summand, out_ends)
         saturates = np.dtype(np.int8) if "Signed" in op else out_type
-        return finished(xp, fusion, operands, total, out_type, saturates)
+        return apply_fusion(xp, fusion, operands, total, out_type, saturates)
 
     return convolve
 

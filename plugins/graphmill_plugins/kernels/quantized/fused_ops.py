@@ -21,12 +21,12 @@ from graphmill_plugins.kernels._support import shape_text, unfused
 from graphmill_plugins.kernels.nn.fusion import ACTIVATIONS, activation
 from graphmill_plugins.kernels.quantized._fusion import (
     Fusion,
-    farthest,
+    abs_max,
+    num_steps,
     quantized_floats,
-    top,
     weight_scales,
 )
-from graphmill_plugins.kernels.quantized.fused_convolution import Operands, finished, sums
+from graphmill_plugins.kernels.quantized.fused_convolution import Operands, apply_fusion, sums
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -111,7 +111,7 @@ def _fused_convolution(op: str) -> Callable[..., Callable[..., Outputs]]:
             total = sums(xp, op, x, w, **attrs)
             is_signed = fusion.summand and limits(summand[0].dtype).lowest < 0
             saturates = np.dtype(np.int8) if is_signed else out_type
-            found, low, high = finished(xp, fusion, operands, total, out_type, saturates)
+            found, low, high = apply_fusion(xp, fusion, operands, total, out_type, saturates)
             return [found], [low, high]
 
         return convolve
@@ -185,8 +185,8 @@ class _Product:
         """
         xp, low, high = self._xp, sole("min_a", ends[0]), sole("max_a", ends[1])
         weights = weight_scales(xp, ends[2], ends[3], b.shape[-1])
-        span = high - low if self._is_shifted else farthest(xp, low, high)
-        scale = span / top(a.dtype) * weights
+        span = high - low if self._is_shifted else abs_max(xp, low, high)
+        scale = span / num_steps(a.dtype) * weights
         total = exact_product(xp, a.astype(np.int32), b.astype(np.int32)).astype(_F)
         bias = self._bias(extras[0], a, b, (low, high), weights)
         floats = unfused(xp, total * scale if self._last else total) + bias
@@ -215,9 +215,9 @@ class _Product:
         floats, low = bias.astype(_F), ends[0]
         if bias.dtype.kind == "i" and not self._is_shifted:
             first = weights.reshape(-1)[0] * _F(127)
-            return floats * (top(a.dtype) * _F(127) / (farthest(self._xp, *ends) * first))
+            return floats * (num_steps(a.dtype) * _F(127) / (abs_max(self._xp, *ends) * first))
         if bias.dtype.kind == "i":
-            return floats * ((ends[1] - low) / top(a.dtype) * weights)
+            return floats * ((ends[1] - low) / num_steps(a.dtype) * weights)
         if not self._is_shifted:
             return floats
         columns = self._xp.sum(b.astype(np.int32), axis=0).astype(_F)
@@ -226,11 +226,11 @@ class _Product:
     def _requantized(self, floats: Value, low: Value, high: Value) -> tuple[Value, ...]:
         xp, out = self._xp, self._out
         if self._shifts_output:
-            scale = (high - low) / top(out)
+            scale = (high - low) / num_steps(out)
             floats = floats - low
             return (quantized_floats(xp, floats, scale, out, relu=False), low, high)
-        end = farthest(xp, low, high)
-        found = quantized_floats(xp, floats, end / top(out), out, relu=False)
+        end = abs_max(xp, low, high)
+        found = quantized_floats(xp, floats, end / num_steps(out), out, relu=False)
         return (found, -end if limits(out).lowest else xp.zeros_like(end), end)
 
 

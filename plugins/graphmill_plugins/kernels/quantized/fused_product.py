@@ -16,10 +16,10 @@ from graphmill_plugins.kernels._quantize import exact_product, product_range, so
 from graphmill_plugins.kernels._support import shape_text
 from graphmill_plugins.kernels.quantized._fusion import (
     Fusion,
-    farthest,
+    abs_max,
+    num_steps,
     quantized_floats,
     scaled,
-    top,
 )
 
 if TYPE_CHECKING:
@@ -77,13 +77,13 @@ def _floats(
     """
     a, b, bias = inputs
     low, high, *weight_ends = ends[:4]
-    span = high - low if is_shifted else farthest(xp, low, high)
-    scale = span / top(a.dtype) * (farthest(xp, *weight_ends) / top(b.dtype))
+    span = high - low if is_shifted else abs_max(xp, low, high)
+    scale = span / num_steps(a.dtype) * (abs_max(xp, *weight_ends) / num_steps(b.dtype))
     weights = b.astype(np.int32)
     floats = scaled(xp, exact_product(xp, a.astype(np.int32), weights), scale, bias)
     if is_shifted and bias.dtype.kind == "f":
         columns = xp.sum(weights, axis=0).astype(_F)
-        floats = floats + columns * (low * (farthest(xp, *weight_ends) / top(b.dtype)))
+        floats = floats + columns * (low * (abs_max(xp, *weight_ends) / num_steps(b.dtype)))
     return floats, scale
 
 
@@ -107,7 +107,7 @@ def _fused(op: str) -> Callable[..., Ranged | Value]:
             return floats
         range_ = tuple(ends[4:])
         if fusion.requantizes:
-            scale = farthest(xp, *range_) / top(Toutput)
+            scale = abs_max(xp, *range_) / num_steps(Toutput)
         else:
             range_ = product_range(inputs[0], inputs[1], ends, is_symmetric=True)
         return (quantized_floats(xp, floats, scale, Toutput, relu=fusion.relu), *range_)

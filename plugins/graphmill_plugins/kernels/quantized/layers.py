@@ -115,10 +115,8 @@ def quantized_mat_mul(
 
 def _sum_range(xp: ArrayNamespace, ends: Sequence[Value]) -> tuple[Value, Value]:
     """Return the range for sums of values from two ranges: 2¹⁷ times the largest magnitude."""
-    farthest = xp.maximum(xp.maximum(ends[1], -ends[0]), xp.maximum(ends[3], -ends[2])) * _F(
-        1 << 17
-    )
-    return -farthest, farthest
+    abs_max = xp.maximum(xp.maximum(ends[1], -ends[0]), xp.maximum(ends[3], -ends[2])) * _F(1 << 17)
+    return -abs_max, abs_max
 
 
 @kernel("QuantizedBiasAdd", types={"T1": _SMALL, "T2": _SMALL, "out_type": _WIDE})
@@ -169,8 +167,8 @@ def _concatenated(
 
 def _symmetric(xp: ArrayNamespace, low: Value, high: Value) -> tuple[Value, Value]:
     """Return the smallest range around 0 that includes a range."""
-    farthest = xp.maximum(xp.abs(low), xp.abs(high))
-    return -farthest, farthest
+    abs_max = xp.maximum(xp.abs(low), xp.abs(high))
+    return -abs_max, abs_max
 
 
 def _ranges(mins: Sequence[Value], maxes: Sequence[Value]) -> list[tuple[Value, Value]]:

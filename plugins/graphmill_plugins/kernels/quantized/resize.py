@@ -38,17 +38,19 @@ def _blended(
     across: tuple[Any, Any, Any],
 ) -> Value:
     """Return the pixels between four neighbours, computed in integers."""
-    top, bottom, down = row_positions
-    left, right, aside = across
+    top, bottom, row_weight = row_positions
+    left, right, column_weight = across
     bits = _FRACTION_BITS[images.dtype.itemsize]
-    down, aside = ((weight * np.float32(1 << bits)).astype(np.int64) for weight in (down, aside))
+    row_weight, column_weight = (
+        (weight * np.float32(1 << bits)).astype(np.int64) for weight in (row_weight, column_weight)
+    )
     wide = images.astype(np.float32).astype(np.int64)  # TensorFlow's conversion of qint32 rounds
     rows = []
     for positions in (top, bottom):
         row = xp.take(wide, positions, axis=1)
         first, second = xp.take(row, left, axis=2), xp.take(row, right, axis=2)
-        rows.append((first << bits) + (second - first) * aside[None, None, :, None])
-    blended = rows[0] + _divided(xp, rows[1] - rows[0], bits) * down[None, :, None, None]
+        rows.append((first << bits) + (second - first) * column_weight[None, None, :, None])
+    blended = rows[0] + _divided(xp, rows[1] - rows[0], bits) * row_weight[None, :, None, None]
     return _divided(xp, blended + (1 << (bits - 1)), bits).astype(images.dtype)
 
 
@@ -59,14 +61,14 @@ def _blended_floats(
     across: tuple[Any, Any, Any],
 ) -> Value:
     """Return the pixels between four neighbours, computed in float32."""
-    top, bottom, down = row_positions
-    left, right, aside = across
+    top, bottom, row_weight = row_positions
+    left, right, column_weight = across
     rows = []
     for positions in (top, bottom):
         row = xp.take(images, positions, axis=1)
         first, second = xp.take(row, left, axis=2), xp.take(row, right, axis=2)
-        rows.append(first + (second - first) * aside[None, None, :, None])
-    return rows[0] + (rows[1] - rows[0]) * down[None, :, None, None]
+        rows.append(first + (second - first) * column_weight[None, None, :, None])
+    return rows[0] + (rows[1] - rows[0]) * row_weight[None, :, None, None]
 
 
 @kernel(

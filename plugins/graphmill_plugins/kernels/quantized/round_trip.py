@@ -65,10 +65,10 @@ def _ends(
     low, high = _flushed(xp, low), _flushed(xp, high)
     first = -(1 << (bits - 1)) + narrow if signed else 0
     last = (1 << (bits - 1)) - 1 if signed else (1 << bits) - 1
-    farthest = np.finfo(low.dtype).max
+    max_float = np.finfo(low.dtype).max
     lowest, highest = kind(first), kind(last)
-    by_low = xp.where(lowest * low > 0, lowest / low, farthest)
-    by_high = xp.where(highest * high > 0, highest / high, farthest)
+    by_low = xp.where(lowest * low > 0, lowest / low, max_float)
+    by_high = xp.where(highest * high > 0, highest / high, max_float)
     is_low = by_low < by_high
     inverse = _flushed(xp, xp.where(is_low, low / (lowest if first else kind(1)), high / highest))
     new_low = xp.where(is_low, low, lowest * inverse)
