@@ -157,9 +157,9 @@ def _copy(
     rows: Value,
     cols: Value,
     columns: int,
-    most_rows: int,
+    max_rows: int,
 ) -> None:
-    """Copy the remapped rows into `out`, reading at most `most_rows` at once if it is positive."""
+    """Copy the remapped rows into `out`, reading at most `max_rows` at once if it is positive."""
     new_rows = np.flatnonzero(rows >= 0)
     if not new_rows.size:
         return
@@ -169,7 +169,7 @@ def _copy(
         target = np.flatnonzero((cols >= 0) & (cols < columns))
         source = cols[target]
     first, last = int(old_rows.min()), int(old_rows.max())
-    length = most_rows if most_rows > 0 else last - first + 1
+    length = max_rows if max_rows > 0 else last - first + 1
     for start in range(first, last + 1, length):
         count = min(length, last + 1 - start)
         part = reader.read_slice(name, TensorSlice(((start, count), (0, columns))))

@@ -131,7 +131,9 @@ class LookupTable:
             dtype = self.value_dtype.as_numpy_dtype
             if len(flat) <= _BLOCK:
                 return np.fromiter(map(get, flat, each), dtype, len(flat)).reshape(shape)
-            parts = [np.fromiter(map(get, one, each), dtype, len(one)) for one in _blocks(flat)]
+            parts = [
+                np.fromiter(map(get, block, each), dtype, len(block)) for block in _blocks(flat)
+            ]
             return np.concatenate(parts).reshape(shape)
         out = np.empty(shape, self.value_dtype.as_numpy_dtype)
         out[...] = default
@@ -399,8 +401,8 @@ class DenseTable(LookupTable):
         with self._lock:
             count, (keys, values) = self._buckets.count, super().export()
         all_keys = np.empty((count, *(self.key_shape or (1,))), keys.dtype)
-        blank = b"" if values.dtype.kind == "O" else 0
-        all_values = np.full((count, *(self.value_shape or (1,))), blank, values.dtype)
+        fill = b"" if values.dtype.kind == "O" else 0
+        all_values = np.full((count, *(self.value_shape or (1,))), fill, values.dtype)
         all_keys[...] = self._empty
         all_keys[: len(keys)] = keys.reshape(-1, *all_keys.shape[1:])
         all_values[: len(keys)] = values.reshape(-1, *all_values.shape[1:])

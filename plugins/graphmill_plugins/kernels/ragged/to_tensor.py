@@ -68,15 +68,15 @@ def _levels(kinds: tuple[str, ...], tensors: list[Value]) -> tuple[int, list[Any
             raise InvalidArgumentError("row splits must be a vector")
         rows = len(tensors[0]) - 1
     levels = [_row_ids(kind, tensor) for kind, tensor in zip(kinds, tensors, strict=True)]
-    above = rows
+    num_rows = rows
     for kind, tensor, ids in zip(kinds, tensors, levels, strict=True):
-        if len(ids) and ids[-1] >= above:
-            raise InvalidArgumentError(f"row {ids[-1]} does not exist: there are {above} rows")
-        if kind == "ROW_SPLITS" and len(tensor) - 1 != above:
+        if len(ids) and ids[-1] >= num_rows:
+            raise InvalidArgumentError(f"row {ids[-1]} does not exist: there are {num_rows} rows")
+        if kind == "ROW_SPLITS" and len(tensor) - 1 != num_rows:
             raise InvalidArgumentError(
-                f"row splits describe {len(tensor) - 1} rows, but there are {above}"
+                f"row splits describe {len(tensor) - 1} rows, but there are {num_rows}"
             )
-        above = len(ids)
+        num_rows = len(ids)
     return rows, levels
 
 
@@ -142,7 +142,7 @@ def ragged_tensor_to_tensor(
     widths = [int(column.max(initial=-1)) + 1 for column in columns]
     inner = values.shape[1:]
     sizes = _output_shape(np.asarray(shape), rows, widths, inner)
-    out = _blank(sizes, default_value, values.dtype, inner)
+    out = _filled(sizes, default_value, values.dtype, inner)
     if not out.size:
         return out
     indices = [levels[-1], columns[-1]]
@@ -179,14 +179,14 @@ def _padded_rows(
     inner = values.shape[1:]
     width = max(stop - start for start, stop in bounds)
     sizes = _output_shape(shape, len(bounds), [width], inner)
-    out: Value = _blank(sizes, default, values.dtype, inner)
+    out: Value = _filled(sizes, default, values.dtype, inner)
     limit = sizes[1]
     for row, (start, stop) in zip(out, bounds, strict=False):
         row[: stop - start] = values[start : min(stop, start + limit)]
     return out
 
 
-def _blank(
+def _filled(
     sizes: tuple[int, ...], default: Value, dtype: np.dtype[Any], inner: tuple[int, ...]
 ) -> Any:
     """Return a tensor filled with the default, which broadcasts over the shape of one value."""

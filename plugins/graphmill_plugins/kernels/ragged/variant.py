@@ -105,10 +105,10 @@ def ragged_tensor_from_variant(
     components = _components(encoded_ragged, rank, Tvalues, Tsplits)
     if not axes:
         return list(components[0].nested_splits), components[0].values
-    return _together(components, encoded_ragged.shape, rank, Tvalues, Tsplits)
+    return _concatenated(components, encoded_ragged.shape, rank, Tvalues, Tsplits)
 
 
-def _together(
+def _concatenated(
     components: list[RaggedVariant],
     outer: tuple[int, ...],
     rank: int,
@@ -122,20 +122,20 @@ def _together(
     for level in range(rank + 1):
         if level == 0:
             lengths = [
-                len(one.nested_splits[0]) - 1 if rank else _first_size(one.values)
-                for one in components
+                len(component.nested_splits[0]) - 1 if rank else _first_size(component.values)
+                for component in components
             ]
         else:
-            parts = [np.diff(one.nested_splits[level - 1]) for one in components]
+            parts = [np.diff(component.nested_splits[level - 1]) for component in components]
             lengths = np.concatenate(parts).tolist() if parts else []
         nested.append(splits_of(lengths, Tsplits))
     if not components:
         return nested, np.zeros(0, Tvalues)
-    if len({one.values.shape[1:] for one in components}) > 1:
+    if len({component.values.shape[1:] for component in components}) > 1:
         raise InvalidArgumentError(
             "all values must have the same shape except in their first dimension"
         )
-    return nested, np.concatenate([one.values for one in components])
+    return nested, np.concatenate([component.values for component in components])
 
 
 def _first_size(values: Value) -> int:
@@ -164,9 +164,11 @@ def ragged_tensor_to_variant_gradient(
         return encoded_ragged_grad.values.reshape(shape)
     lengths = np.diff(row_splits) if row_splits.size else np.ones(encoded_ragged_grad.size, int)
     parts = []
-    for one, length in zip(encoded_ragged_grad.reshape(-1).tolist(), lengths.tolist(), strict=True):
-        if isinstance(one, RaggedVariant):
-            parts.append(one.values.reshape(-1))
+    for component, length in zip(
+        encoded_ragged_grad.reshape(-1).tolist(), lengths.tolist(), strict=True
+    ):
+        if isinstance(component, RaggedVariant):
+            parts.append(component.values.reshape(-1))
         else:  # this row has no gradient
             parts.append(np.zeros(length * math.prod(shape[1:]), Tvalues))
     flat = np.concatenate(parts) if parts else np.zeros(0, Tvalues)

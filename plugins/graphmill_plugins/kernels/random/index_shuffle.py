@@ -26,8 +26,8 @@ def random_index_shuffle(index: Value, seed: Value, max_index: Value, rounds: in
     """Return the positions of indices in pseudorandom permutations of 0 to `max_index`.
 
     Raises:
-        InvalidArgumentError: a shape is wrong, an index exceeds its largest one, or the number of
-            rounds is odd or below 4.
+        InvalidArgumentError: a shape is wrong, an index exceeds the largest one, or the
+            number of rounds is odd or below 4.
     """
     if rounds < 4 or rounds % 2:
         raise InvalidArgumentError(f"rounds must be even and at least 4, got {rounds}")
@@ -37,12 +37,12 @@ def random_index_shuffle(index: Value, seed: Value, max_index: Value, rounds: in
     largest = np.broadcast_to(max_index, (count,)).tolist()
     keys = np.broadcast_to(seed, (count, 3)).tolist()
     shuffled = []
-    for one, bound, key in zip(indices, largest, keys, strict=True):
-        if one & _MASK64 > bound & _MASK64:
-            raise InvalidArgumentError(f"index {one} exceeds the largest index, {bound}")
+    for position, bound, key in zip(indices, largest, keys, strict=True):
+        if position & _MASK64 > bound & _MASK64:
+            raise InvalidArgumentError(f"index {position} exceeds the largest index, {bound}")
         first, second, third = (word & _WORD for word in key)
         shuffled.append(
-            index_shuffle(one & _MASK64, (first, second, third), bound & _MASK64, rounds)
+            index_shuffle(position & _MASK64, (first, second, third), bound & _MASK64, rounds)
         )
     result = np.array(shuffled, np.uint64).astype(index.dtype)
     is_scalar = np.ndim(index) == np.ndim(max_index) == 0 and np.ndim(seed) == 1

@@ -137,9 +137,9 @@ def _permuted(matrix: CsrMatrix, index: int, order: Any) -> Any:
     rows = np.repeat(np.arange(size), np.diff(row_ptrs))
     is_lower = columns <= rows
     rows, columns, values = rows[is_lower], columns[is_lower], values[is_lower]
-    place = np.empty(size, np.int64)
-    place[order] = np.arange(size)
-    rows, columns = place[rows], place[columns]
+    position = np.empty(size, np.int64)
+    position[order] = np.arange(size)
+    rows, columns = position[rows], position[columns]
     is_above = rows < columns
     values = np.where(is_above, np.conj(values), values)
     rows, columns = np.where(is_above, columns, rows), np.where(is_above, rows, columns)
@@ -177,8 +177,8 @@ def _factor(lower: Any, dtype: np.dtype[Any]) -> Any:
             for start, row in enumerate(rows[1:].tolist(), 1):
                 earlier[row].append((column, start))
     indptr = np.cumsum([0, *map(len, pattern)])
-    none = np.zeros(0, np.int64)
-    parts = np.concatenate([none, *pattern]), np.concatenate([np.zeros(0, dtype), *columns])
+    empty = np.zeros(0, np.int64)
+    parts = np.concatenate([empty, *pattern]), np.concatenate([np.zeros(0, dtype), *columns])
     return sparse.csc_array((parts[1], parts[0], indptr), shape=lower.shape)
 
 

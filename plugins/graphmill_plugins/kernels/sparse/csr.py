@@ -137,17 +137,17 @@ def sparse_matrix_transpose(
         InvalidArgumentError: the variant holds no CSR matrix of the type.
     """
     matrix = csr_matrix(input, type)
-    moved = [_oriented(one, is_turned=True, is_conjugate=conjugate) for one in matrix.matrices()]
-    return from_matrices(_turned(matrix.dense_shape), moved, type)
+    moved = [_with_flags(one, transpose=True, conjugate=conjugate) for one in matrix.matrices()]
+    return from_matrices(_transposed_shape(matrix.dense_shape), moved, type)
 
 
-def _oriented(matrix: Any, *, is_turned: bool, is_conjugate: bool) -> Any:
+def _with_flags(matrix: Any, *, transpose: bool, conjugate: bool) -> Any:
     """Return a matrix, dense or sparse, transposed and conjugated if requested."""
-    turned = matrix.T if is_turned else matrix
-    return turned.conj() if is_conjugate else turned
+    result = matrix.T if transpose else matrix
+    return result.conj() if conjugate else result
 
 
-def _turned(shape: tuple[int, ...]) -> tuple[int, ...]:
+def _transposed_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
     return (*shape[:-2], shape[-1], shape[-2])
 
 
@@ -188,20 +188,20 @@ def sparse_matrix_mat_mul(
     """
     _check_flags(transpose_a, transpose_b, adjoint_a, adjoint_b)
     left = csr_matrix(a, b.dtype)
-    turn_a, turn_b = transpose_a or adjoint_a, transpose_b or adjoint_b
-    shape_a = _turned(left.dense_shape) if turn_a else left.dense_shape
+    transposes_a, transposes_b = transpose_a or adjoint_a, transpose_b or adjoint_b
+    shape_a = _transposed_shape(left.dense_shape) if transposes_a else left.dense_shape
     if b.ndim != len(shape_a):
         raise InvalidArgumentError(
             f"a has rank {len(shape_a)}, expected the same rank of b, got shape "
             f"{shape_text(b.shape)}"
         )
-    shape = _check_shapes(shape_a, _turned(b.shape) if turn_b else b.shape)
+    shape = _check_shapes(shape_a, _transposed_shape(b.shape) if transposes_b else b.shape)
     check_size(shape, itemsize=b.dtype.itemsize)
     out = np.empty((left.batch, *shape[-2:]), b.dtype)
     dense = b.reshape(left.batch, *b.shape[-2:])
     for one, other, product in zip(left.matrices(), dense, out, strict=True):
-        product[:] = _oriented(one, is_turned=turn_a, is_conjugate=adjoint_a) @ _oriented(
-            other, is_turned=turn_b, is_conjugate=adjoint_b
+        product[:] = _with_flags(one, transpose=transposes_a, conjugate=adjoint_a) @ _with_flags(
+            other, transpose=transposes_b, conjugate=adjoint_b
         )
     if conjugate_output:
         np.conjugate(out, out=out)
@@ -227,15 +227,15 @@ def sparse_matrix_sparse_mat_mul(
     """
     _check_flags(transpose_a, transpose_b, adjoint_a, adjoint_b)
     left, right = csr_matrix(a, type), csr_matrix(b, type)
-    turn_a, turn_b = transpose_a or adjoint_a, transpose_b or adjoint_b
+    transposes_a, transposes_b = transpose_a or adjoint_a, transpose_b or adjoint_b
     shape = _check_shapes(
-        _turned(left.dense_shape) if turn_a else left.dense_shape,
-        _turned(right.dense_shape) if turn_b else right.dense_shape,
+        _transposed_shape(left.dense_shape) if transposes_a else left.dense_shape,
+        _transposed_shape(right.dense_shape) if transposes_b else right.dense_shape,
     )
     products = [
         _product(
-            _oriented(one, is_turned=turn_a, is_conjugate=adjoint_a),
-            _oriented(other, is_turned=turn_b, is_conjugate=adjoint_b),
+            _with_flags(one, transpose=transposes_a, conjugate=adjoint_a),
+            _with_flags(other, transpose=transposes_b, conjugate=adjoint_b),
         )
         for one, other in zip(left.matrices(), right.matrices(), strict=True)
     ]

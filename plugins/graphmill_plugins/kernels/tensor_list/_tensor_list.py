@@ -89,11 +89,11 @@ class TensorList:
 
     def zeros_like(self, xp: ArrayNamespace) -> TensorList:
         """Return a list of zeros of the elements' shapes (see `_variant.AddableVariant`)."""
-        blank = [
+        cleared = [
             None if element is None else _zeros_like(xp, element, self.element_dtype)
             for element in self.elements()
         ]
-        return TensorList(self.element_dtype, self.element_shape, blank)
+        return TensorList(self.element_dtype, self.element_shape, cleared)
 
     def add(self, xp: ArrayNamespace, other: Any) -> TensorList:
         """Return the list of sums; unset elements count as zero.

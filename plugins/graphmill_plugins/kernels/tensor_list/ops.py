@@ -305,13 +305,19 @@ def tensor_list_from_tensor(
     """Return a list of the rows of a tensor, which are views."""
     dtype: DType = dtypes.as_dtype(element_dtype)
     shape = shape_of_tensor(element_shape)
-    _check_rows(shape_of_value(tensor, dtype), shape)
+    check_rows(shape_of_value(tensor, dtype), shape)
     return TensorList(dtype, shape, rows(tensor, dtype))
 
 
-def _check_rows(actual: tuple[int, ...], shape: Shape) -> None:
-    if not actual:
+def check_is_vector(shape: tuple[int, ...]) -> None:
+    """Raise InvalidArgumentError unless a tensor of this shape has rows."""
+    if not shape:
         raise InvalidArgumentError("Tensor must be at least a vector, but saw shape: []")
+
+
+def check_rows(actual: tuple[int, ...], shape: Shape) -> None:
+    """Raise InvalidArgumentError unless a tensor has rows, which fit the shape of a list."""
+    check_is_vector(actual)
     if not is_compatible(shape, actual[1:]):
         raise InvalidArgumentError(
             f"Specified a list with shape {shape_text(shape)} from a tensor with shape "

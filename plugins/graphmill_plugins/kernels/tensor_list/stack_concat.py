@@ -21,7 +21,12 @@ from graphmill_plugins.kernels._partial_shape import (
 )
 from graphmill_plugins.kernels._support import POINTER_SIZE, check_size, scalar_int, shape_text
 from graphmill_plugins.kernels.tensor_list._tensor_list import TensorList
-from graphmill_plugins.kernels.tensor_list.ops import typed_list, with_elements
+from graphmill_plugins.kernels.tensor_list.ops import (
+    check_is_vector,
+    check_rows,
+    typed_list,
+    with_elements,
+)
 from graphmill_plugins.kernels.unstack import joined, rows, stacked, zeros
 
 if TYPE_CHECKING:
@@ -49,8 +54,8 @@ def _stack(
     if any(element is None for element in elements):
         itemsize = source.element_dtype.as_numpy_dtype.itemsize
         check_size((len(elements), *shape), itemsize=itemsize)
-        blank = zeros(xp, shape, source.element_dtype)
-        elements = [blank if element is None else element for element in elements]
+        zero = zeros(xp, shape, source.element_dtype)
+        elements = [zero if element is None else element for element in elements]
     return stacked(xp, elements, shape, source.element_dtype)
 
 
@@ -114,11 +119,7 @@ def tensor_list_scatter(
         )
     actual = shape_of_value(tensor, dtype)
     positions = _positions(actual, indices)
-    if not is_compatible(shape, actual[1:]):
-        raise InvalidArgumentError(
-            f"Specified a list with shape {shape_text(shape)} from a tensor with shape "
-            f"{shape_text(actual[1:])}"
-        )
+    check_rows(actual, shape)
     highest = max(positions, default=-1)
     if 0 <= list_size <= highest:
         raise InvalidArgumentError(
@@ -133,7 +134,7 @@ def tensor_list_scatter(
 
 
 def _positions(shape: tuple[int, ...], indices: Value) -> list[int]:
-    _check_is_vector(shape)
+    check_is_vector(shape)
     if indices.ndim != 1 or indices.shape[0] != shape[0]:
         raise InvalidArgumentError(
             f"Specified {indices.size} indices (of shape {shape_text(indices.shape)}) for "
@@ -194,7 +195,7 @@ def _check_split(actual: tuple[int, ...], shape: Shape, lengths: Value) -> None:
         raise InvalidArgumentError(
             "TensorListSplit requires element_shape to be at least of rank 1, but saw: []"
         )
-    _check_is_vector(actual)
+    check_is_vector(actual)
     if shape is not None and not is_compatible(shape[1:], actual[1:]):
         raise InvalidArgumentError(
             f"tensor shape {shape_text(actual)} is not compatible with element_shape "
@@ -204,11 +205,6 @@ def _check_split(actual: tuple[int, ...], shape: Shape, lengths: Value) -> None:
         raise InvalidArgumentError(
             f"Expected lengths to be a vector, received shape: {shape_text(lengths.shape)}"
         )
-
-
-def _check_is_vector(shape: tuple[int, ...]) -> None:
-    if not shape:
-        raise InvalidArgumentError("Tensor must be at least a vector, but saw shape: []")
 
 
 @kernel("TensorListConcat", host=True)

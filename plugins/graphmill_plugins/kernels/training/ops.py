@@ -14,9 +14,10 @@ import numpy as np
 from graphmill import errors
 from graphmill.spi import KernelDef, KernelTable, ResourceHandle, Variable
 from graphmill.spi.kernels import UNIQUE_INDICES, writable
+from graphmill_plugins.kernels._support import shape_text
 from graphmill_plugins.kernels.state.resource import variable_of
 from graphmill_plugins.kernels.state.scatter import check_indices
-from graphmill_plugins.kernels.state.value import initialized, shape_text
+from graphmill_plugins.kernels.state.value import initialized
 from graphmill_plugins.kernels.training._training_rules import RULES, Rule
 
 if TYPE_CHECKING:
@@ -200,8 +201,8 @@ def _ops() -> list[str]:
         if rule.has_sparse:
             names += [f"SparseApply{name}", f"ResourceSparseApply{name}"]
     # Ops that only exist for resources.
-    ref_less = ("KerasMomentum", "AdamWithAmsgrad")
-    return [name for name in names if not (name[0] in "AS" and rule_name(name) in ref_less)]
+    resource_only = ("KerasMomentum", "AdamWithAmsgrad")
+    return [name for name in names if not (name[0] in "AS" and rule_name(name) in resource_only)]
 
 
 def _kernel_of(ops: Iterable[str], *, is_sparse: bool) -> KernelDef:

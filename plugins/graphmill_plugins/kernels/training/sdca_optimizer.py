@@ -79,7 +79,7 @@ class SdcaOptimizerKernel:
 class _Part:
     """The features of one example: positions of their weights, and values."""
 
-    at: Any
+    positions: Any
     values: np.ndarray[Any, Any]
 
 
@@ -97,8 +97,8 @@ class _Features:
 
     def products(self, part: _Part, partitions: int, shrinkage: float) -> tuple[float, float]:
         """Return the products of an example with the new and the old weights."""
-        old = self.nominals[part.at]
-        new = old + self.deltas[part.at] * np.float32(partitions)
+        old = self.nominals[part.positions]
+        new = old + self.deltas[part.positions] * np.float32(partitions)
         dtype = part.values.dtype
         pair = (_shrunk(weights.astype(dtype), shrinkage) for weights in (new, old))
         now, before = (float((part.values * weights).sum()) for weights in pair)
@@ -107,7 +107,7 @@ class _Features:
     def add(self, part: _Part, factor: float) -> None:
         """Add a multiple of the features of an example to the changes of the weights."""
         added = part.values * part.values.dtype.type(factor)
-        self.deltas[part.at] = self.deltas[part.at] + added
+        self.deltas[part.positions] = self.deltas[part.positions] + added
 
     def changes(self) -> Value:
         """Return the changes in the shape of the weights."""
@@ -264,18 +264,18 @@ class _Ascent:
         An example that was taken k times is taken again with the probability 0.1 ** k. Those that
         were never taken follow, if there is room.
         """
-        weights = np.array([self._importance(one) for one in range(self._batch.size)])
+        weights = np.array([self._importance(example) for example in range(self._batch.size)])
         total = weights.sum()
         if not self._batch.size or not np.isfinite(total) or not total:
             return _shuffled(self._batch.size)
         rng = np.random.default_rng()
         counts = np.zeros(self._batch.size, np.int64)
         indices: list[int] = []
-        for one in rng.choice(self._batch.size, size=2 * self._batch.size, p=weights / total):
-            if len(indices) < self._batch.size and rng.random() <= 0.1 ** int(counts[one]):
-                counts[one] += 1
-                indices.append(int(one))
-        unseen = sorted(np.flatnonzero(counts == 0).tolist(), key=lambda one: -weights[one])
+        for example in rng.choice(self._batch.size, size=2 * self._batch.size, p=weights / total):
+            if len(indices) < self._batch.size and rng.random() <= 0.1 ** int(counts[example]):
+                counts[example] += 1
+                indices.append(int(example))
+        unseen = sorted(np.flatnonzero(counts == 0).tolist(), key=lambda example: -weights[example])
         return [*indices, *unseen][: self._batch.size]
 
     def _importance(self, example: int) -> float:

@@ -47,7 +47,7 @@ def decode(data: VariantData) -> CompressedElement:
             f"a compressed element of version {message.version} with {len(data.tensors)} tensors; "
             "version 0 is supported, which has none"
         )
-    components = [_component(one) for one in message.component_metadata]
+    components = [_component(metadata) for metadata in message.component_metadata]
     return CompressedElement(message.data, components, decompressed)
 
 

@@ -33,16 +33,19 @@ def decode(data: VariantData) -> SavedIterator:
         InvalidArgumentError: the tensors are no numbers, have other shapes, or are negative.
     """
     tensors = [np.asarray(tensor) for tensor in data.tensors]
-    if set(data.types) != {dtypes.int64} or [one.ndim for one in tensors] != _ranks(len(tensors)):
+    if set(data.types) != {dtypes.int64} or [tensor.ndim for tensor in tensors] != _ranks(
+        len(tensors)
+    ):
+        typed = zip(data.types, tensors, strict=True)
         raise InvalidArgumentError(
             "the state of an iterator consists of a scalar and vectors of int64, not of "
-            f"{[(dtype.name, one.shape) for dtype, one in zip(data.types, tensors, strict=True)]}"
+            f"{[(dtype.name, tensor.shape) for dtype, tensor in typed]}"
         )
-    if min(int(one.flat[0]) if one.size else -1 for one in tensors) < 0:
+    if min(int(tensor.flat[0]) if tensor.size else -1 for tensor in tensors) < 0:
         raise InvalidArgumentError("the state of an iterator has a negative position")
-    if not all(one.size % 2 for one in tensors):
+    if not all(tensor.size % 2 for tensor in tensors):
         raise InvalidArgumentError("the state of an iterator has a seed without its second half")
-    seeds = [(array("q", one[1:].tobytes()), int(one[0])) for one in tensors[1:]]
+    seeds = [(array("q", tensor[1:].tobytes()), int(tensor[0])) for tensor in tensors[1:]]
     return SavedIterator(IteratorPosition(int(tensors[0]), seeds))
 
 
