@@ -176,6 +176,7 @@ def _tensor_info(name: str, tensor: Any) -> TensorInfo:
     shape = tensor.shape
     is_known = shape.rank is not None
     sizes = tuple(-1 if size is None else size for size in shape) if is_known else None
+    info.tensor_shape.SetInParent()  # a scalar's is empty, and its rank is known nevertheless
     shape_to_proto(sizes, info.tensor_shape)
     return info
 

@@ -40,7 +40,7 @@ def write_line(folder: Path, slope: float = 0.5, warmup: list[proto.PredictionLo
     return folder
 
 
-def write_echo(folder: Path, dtype: str, shape: list[int | None]) -> Path:
+def write_echo(folder: Path, dtype: str, shape: list[int | None] | None) -> Path:
     """Write a model that returns its input `x` as `y` and, if it is a string, as `y_bytes`."""
     graph = graphmill.Graph()
     with graph.as_default():

@@ -64,6 +64,15 @@ def test_configuration_of_batches_leaves_out_their_dimension(serve, tmp_path):
     assert (x["dims"], x["reshape"]) == ([1], {"shape": []})
 
 
+@pytest.mark.parametrize(("shape", "expected"), [([], []), (None, [-1]), ([None, 3], [-1, 3])])
+def test_metadata_has_the_shapes(serve, tmp_path, shape, expected):
+    """A scalar has no dimensions; the protocol cannot express an unknown rank."""
+    client = serve(options_for(write_echo(tmp_path / "m", "float32", shape)))[1]
+    metadata = client.get("/v2/models/m")[1]
+    tensors = metadata["inputs"] + metadata["outputs"]
+    assert [tensor["shape"] for tensor in tensors] == [expected] * 2
+
+
 def test_infer_returns_the_outputs(line):
     y = {"name": "y", "datatype": "FP32", "shape": [2], "data": [2.5, 3.0]}
     assert line.post(INFER, {"id": "7", "inputs": [X]}) == (

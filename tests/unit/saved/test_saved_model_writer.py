@@ -150,3 +150,14 @@ def test_signatures_and_assets_must_belong_to_the_graph(program: Program, tmp_pa
         saved_model.build_signature_def({"x": program.x}, {})
     with pytest.raises(InvalidArgumentError, match="'x' is a str, expected a tensor"):
         saved_model.build_signature_def({"x": "x:0"}, {"z": program.z})
+
+
+def test_a_signature_tells_scalars_from_tensors_of_unknown_rank() -> None:
+    graph = graphmill.Graph()
+    with graph.as_default():
+        scalar = graph.placeholder("float32", [], name="scalar")
+        unknown = graph.placeholder("float32", name="unknown")
+    definition = saved_model.build_signature_def({"s": scalar}, {"u": unknown})
+    assert definition.inputs["s"].HasField("tensor_shape")
+    assert not definition.inputs["s"].tensor_shape.unknown_rank
+    assert definition.outputs["u"].tensor_shape.unknown_rank

@@ -51,7 +51,7 @@ class TensorMetadata(NamedTuple):
     Attributes:
         name: its name in the signature.
         datatype: its type in the protocol, such as "FP32".
-        shape: its shape, -1 for a dimension of any size.
+        shape: its shape, -1 for a dimension of any size; [-1] if even the rank is unknown.
     """
 
     name: str
@@ -76,7 +76,8 @@ def find_version(manager: ModelManager, name: str, version: str | int | None) ->
 def metadata_of(specs: dict[str, TensorSpec]) -> Iterable[TensorMetadata]:
     """Yield the metadata of the inputs or outputs of a signature."""
     for name, spec in specs.items():
-        yield TensorMetadata(name, datatype_of(name, spec.dtype), list(spec.shape or (-1,)))
+        shape = [-1] if spec.shape is None else list(spec.shape)
+        yield TensorMetadata(name, datatype_of(name, spec.dtype), shape)
 
 
 def config_of(

@@ -108,10 +108,10 @@ class InferenceService:
         response = proto.ModelMetadataResponse(
             name=version.model, versions=map(str, numbers), platform=PLATFORM
         )
-        for one in metadata_of(signature.inputs):
-            response.inputs.add(name=one.name, datatype=one.datatype, shape=one.shape)
-        for one in metadata_of(signature.outputs):
-            response.outputs.add(name=one.name, datatype=one.datatype, shape=one.shape)
+        for tensor in metadata_of(signature.inputs):
+            response.inputs.add(**tensor._asdict())
+        for tensor in metadata_of(signature.outputs):
+            response.outputs.add(**tensor._asdict())
         return response
 
     async def model_infer(
