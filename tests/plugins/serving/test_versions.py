@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 from tests.plugins.serving.served_models import (
+    TIMEOUT,
     Client,
     options_for,
     write_line,
@@ -24,6 +25,7 @@ from graphmill_plugins.serving.models.model_settings import (
     read_config,
     settings_of_path,
 )
+from graphmill_plugins.serving.models.model_version import ModelVersion, State
 
 PREDICT = "/v1/models/m:predict"
 X = {"instances": [1.0]}
@@ -63,6 +65,40 @@ def test_a_new_version_replaces_the_one_before(serve, tmp_path):
     assert client.post(PREDICT, X)[1] == {"predictions": [4.0]}
     assert states(client)[2] == "AVAILABLE"
     assert client.post("/v1/models/m/versions/1:predict", X)[0] == 404
+
+
+def test_a_version_whose_model_is_removed_while_it_is_loaded_is_unloaded(
+    serve, tmp_path, monkeypatch
+):
+    write_line(tmp_path / "m" / "1")
+    other = ModelSettings("n", str(write_line(tmp_path / "n")))
+    server, _ = serve(options_for(tmp_path / "m"))
+    manager, load = server._core.manager, ModelVersion.load
+    begun, released = threading.Event(), threading.Event()
+
+    def load_slowly(version):
+        begun.set()
+        assert released.wait(TIMEOUT)
+        return load(version)
+
+    def run(coroutine):
+        return asyncio.run_coroutine_threadsafe(coroutine, server._loop)
+
+    async def wait_for_unloading():
+        await asyncio.gather(*manager._unloading)
+
+    write_line(tmp_path / "m" / "2")
+    monkeypatch.setattr(ModelVersion, "load", load_slowly)
+    updated = run(manager.update())
+    assert begun.wait(TIMEOUT)
+    versions = manager._models["m"].versions
+    reloaded = run(manager.reload([other]))
+    run(asyncio.sleep(0)).result(TIMEOUT)  # the reload has begun
+    released.set()
+    updated.result(TIMEOUT)
+    reloaded.result(TIMEOUT)
+    run(wait_for_unloading()).result(TIMEOUT)
+    assert [version.state for version in versions.values()] == [State.END] * 2
 
 
 def test_no_request_is_lost_while_versions_are_swapped(serve, tmp_path):

@@ -93,7 +93,7 @@ class ModelManager:
         settings: Iterable[ModelSettings] = self._options.models
         if self._options.config_file is not None:
             settings = self._config = await self._in_loader(read_config, self._options.config_file)
-        self._set_models(settings)
+        await self._set_models(settings)
         await self.update()
         errors = list(self._errors())
         if errors and all(model.latest is None for model in self._models.values()):
@@ -114,7 +114,7 @@ class ModelManager:
         Raises:
             OpError: a model could not be loaded; the others are served.
         """
-        self._set_models(settings)
+        await self._set_models(settings)
         await self.update()
         for error in self._errors():
             raise error
@@ -122,7 +122,7 @@ class ModelManager:
     async def update(self) -> None:
         """Load new versions, and unload those that are no longer to be served."""
         async with self._updating:
-            await asyncio.gather(*[self._update_model(m) for m in list(self._models.values())])
+            await asyncio.gather(*[self._update_model(m) for m in self._models.values()])
 
     def find(self, name: str, version: int | None = None, label: str | None = None) -> ModelVersion:
         """Return an available version of a model: the latest, unless a request names another.
@@ -187,10 +187,6 @@ class ModelManager:
         for model in self._models.values():
             yield from model.versions.values()
 
-    def names(self) -> list[str]:
-        """Return the names of the models."""
-        return list(self._models)
-
     def is_known(self, name: str) -> bool:
         """Return whether there is a model of this name."""
         return name in self._models
@@ -215,20 +211,21 @@ class ModelManager:
                 await asyncio.gather(*self._unloading)
         await asyncio.to_thread(self._loaders.shutdown)
 
-    def _set_models(self, settings: Iterable[ModelSettings]) -> None:
+    async def _set_models(self, settings: Iterable[ModelSettings]) -> None:
         """Replace the models; versions of models that are gone are unloaded."""
-        before, self._models = self._models, {}
-        for one in settings:
-            model = before.get(one.name)
-            if model is None or model.settings.path != one.path:
-                model = _Model(one)
-            else:
-                del before[one.name]
-                model.settings = one
-            self._models[one.name] = model
-        for model in before.values():
-            for version in model.versions.values():
-                self._unload(version)
+        async with self._updating:  # a version that is being loaded cannot be unloaded yet
+            before, self._models = self._models, {}
+            for wanted in settings:
+                model = before.get(wanted.name)
+                if model is None or model.settings.path != wanted.path:
+                    model = _Model(wanted)
+                else:
+                    del before[wanted.name]
+                    model.settings = wanted
+                self._models[wanted.name] = model
+            for model in before.values():
+                for version in model.versions.values():
+                    self._unload(version)
 
     async def _reread_config(self) -> None:
         """Apply the configuration file if it has changed; a malformed one changes nothing."""
@@ -247,7 +244,7 @@ class ModelManager:
         self._config_error = ""
         if settings != self._config:
             self._config = settings
-            self._set_models(settings)
+            await self._set_models(settings)
             log_event(_log, logging.INFO, "configuration applied", path=path)
 
     async def _update_model(self, model: _Model) -> None:

@@ -65,7 +65,7 @@ async def model_ready(core: ServerCore, request: HttpRequest) -> HttpResponse:
     try:
         find_version(core.manager, request.model, request.version)
     except NotFoundError:
-        if request.model not in core.manager.names():
+        if not core.manager.is_known(request.model):
             raise
         return _json({"name": request.model, "ready": False}, 503)
     return _json({"name": request.model, "ready": True})
@@ -80,8 +80,8 @@ async def model_metadata(core: ServerCore, request: HttpRequest) -> HttpResponse
             "name": version.model,
             "versions": [str(n) for n in core.manager.available_versions(version.model)],
             "platform": PLATFORM,
-            "inputs": [one._asdict() for one in metadata_of(signature.inputs)],
-            "outputs": [one._asdict() for one in metadata_of(signature.outputs)],
+            "inputs": [tensor._asdict() for tensor in metadata_of(signature.inputs)],
+            "outputs": [tensor._asdict() for tensor in metadata_of(signature.outputs)],
         }
     )
 
