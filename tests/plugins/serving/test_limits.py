@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import logging
 import socket
 import threading
 
@@ -95,6 +96,15 @@ def test_gzip_bodies_are_read(serve, tmp_path):
     answer = compressed(server, gzip.compress(json.dumps(X).encode()))
     assert answer.startswith(b"HTTP/1.1 200 ")
     assert b"predictions" in answer
+
+
+def test_the_access_log_has_the_size_of_a_gzip_body_as_received(serve, tmp_path, caplog):
+    server, _ = serve(options_for(write_line(tmp_path / "m")))
+    body = gzip.compress(json.dumps(X).ljust(2000).encode())
+    with caplog.at_level(logging.INFO, application.ACCESS_LOG.name):
+        compressed(server, body)
+    (record,) = (one for one in caplog.records if one.name == application.ACCESS_LOG.name)
+    assert record.fields["bytes_received"] == len(body)
 
 
 def test_gzip_bodies_are_limited_by_their_content(serve, tmp_path):

@@ -135,23 +135,23 @@ class Application:
             head: the request.
             receive: returns ASGI's messages with its body.
         """
-        core, metrics = self._core, self._core.metrics
+        metrics = self._core.metrics
         started = time.perf_counter()
         method, path = head.method, head.path.decode("latin-1")
-        route = self._routes.get((method, path)) or self._find_route(method, path)
+        route = self._routes.get((method, path)) or self._new_route(method, path)
         headers = dict(reversed(head.headers))  # the first of each name
         metrics.in_flight += 1
-        reserved = 0
+        received = reserved = 0
         try:
-            body, reserved = await self._read_body(headers, receive)
+            body, received = await self._read_body(headers, receive)
+            reserved = received
             encoding = headers.get(b"content-encoding", b"").lower()
             if encoding not in (b"", b"identity"):
                 body = await self._decoded(body, encoding)
                 metrics.pending_bytes += len(body)
                 reserved += len(body)
-            json_length = _json_length(headers)
             request = HttpRequest(
-                route.model, route.version, route.label, route.verb, body, json_length
+                route.model, route.version, route.label, route.verb, body, _json_length(headers)
             )
             response = await self._answer(route, request)
         except _Disconnected:
@@ -164,16 +164,27 @@ class Application:
         finally:
             metrics.in_flight -= 1
             metrics.pending_bytes -= reserved
-        seconds = time.perf_counter() - started
-        model = route.model if core.manager.is_known(route.model) else ""
-        metrics.count(model, route.api, str(response.status), seconds)
+        self._record(route, head, received, response, time.perf_counter() - started)
+        return response
+
+    def _record(
+        self,
+        route: _Route,
+        head: RequestHead,
+        received: int,
+        response: HttpResponse,
+        seconds: float,
+    ) -> None:
+        """Count an answered request, and write it to the access log."""
+        model = route.model if self._core.manager.is_known(route.model) else ""
+        self._core.metrics.count(model, route.api, str(response.status), seconds)
         if ACCESS_LOG.isEnabledFor(logging.INFO):
             log_event(
-                ACCESS_LOG, logging.INFO, "request", api=route.api, method=method, path=path,
-                model=route.model, status=response.status, milliseconds=round(seconds * 1000, 3),
-                bytes_received=reserved, bytes_sent=len(response.body), client=head.client,
+                ACCESS_LOG, logging.INFO, "request", api=route.api, method=head.method,
+                path=head.path.decode("latin-1"), model=route.model, status=response.status,
+                milliseconds=round(seconds * 1000, 3), bytes_received=received,
+                bytes_sent=len(response.body), client=head.client,
             )  # fmt: skip
-        return response
 
     async def _answer(self, route: _Route, request: HttpRequest) -> HttpResponse:
         if route.error is not None:
@@ -264,7 +275,8 @@ class Application:
                 "pending_bytes",
             )
 
-    def _find_route(self, method: str, path: str) -> _Route:
+    def _new_route(self, method: str, path: str) -> _Route:
+        """Find a route, and keep it for later requests unless the path is malformed."""
         route = _find_route(method, path)
         if route.error is None:
             if len(self._routes) >= _MAX_ROUTES:
