@@ -202,8 +202,8 @@ def _settings(
     if name is not None and len(models) != 1:
         raise click.UsageError("--name is for a single MODEL", click.get_current_context())
     settings = tuple(settings_of_path(path, name) for path in models)
-    names = [one.name for one in settings]
-    repeated = next((one for one in names if names.count(one) > 1), None)
+    names = [model.name for model in settings]
+    repeated = next((model for model in names if names.count(model) > 1), None)
     if repeated is not None:
         raise InvalidArgumentError(
             f"two models have the name {repeated!r}; name them in a --model-config-file"

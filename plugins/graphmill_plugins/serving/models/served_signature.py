@@ -57,17 +57,17 @@ class ServedSignature:
         signature = model.signatures[name]
         self.name = name
         self.method_name = signature.method_name
-        for port in (*signature.inputs.values(), *signature.outputs.values()):
-            if port.is_composite:
+        for tensor in (*signature.inputs.values(), *signature.outputs.values()):
+            if tensor.is_composite:
                 raise UnimplementedError(
-                    f"{port.name!r} of signature {name!r} is a composite tensor, which the APIs of "
-                    "TensorFlow Serving cannot express; export a signature with its parts"
+                    f"{tensor.name!r} of signature {name!r} is a composite tensor, which the APIs "
+                    "of TensorFlow Serving cannot express; export a signature with its parts"
                 )
         self.inputs: dict[str, TensorSpec] = {
-            key: port.parts[0] for key, port in signature.inputs.items()
+            key: tensor.parts[0] for key, tensor in signature.inputs.items()
         }
         self.outputs: dict[str, TensorSpec] = {
-            key: port.parts[0] for key, port in signature.outputs.items()
+            key: tensor.parts[0] for key, tensor in signature.outputs.items()
         }
         self._defaults = signature.defaults
         self._model = model

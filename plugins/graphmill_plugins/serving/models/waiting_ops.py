@@ -42,7 +42,7 @@ def _op_may_wait(op: str, host: Host) -> bool:
 def _ops_of(graph_def: proto.GraphDef, outputs: Iterable[str]) -> Iterator[str]:
     """Yield the op of each node that the outputs need, and of all nodes of functions called."""
     nodes = {node.name: node for node in graph_def.node}
-    bodies = {one.signature.name: one.node_def for one in graph_def.library.function}
+    bodies = {body.signature.name: body.node_def for body in graph_def.library.function}
     waiting = [_node_of(name) for name in outputs]
     reached = set(waiting)
     functions: list[str] = []
@@ -64,10 +64,10 @@ def _ops_of(graph_def: proto.GraphDef, outputs: Iterable[str]) -> Iterator[str]:
 
 
 def _op_or_functions(node: proto.NodeDef, functions: list[str]) -> Iterator[str]:
-    found = [attr.func.name for attr in node.attr.values() if attr.HasField("func")]
-    found += [func.name for attr in node.attr.values() for func in attr.list.func]
-    functions.extend(found)
-    if not found:
+    called = [attr.func.name for attr in node.attr.values() if attr.HasField("func")]
+    called += [func.name for attr in node.attr.values() for func in attr.list.func]
+    functions.extend(called)
+    if not called:
         yield node.op
 
 

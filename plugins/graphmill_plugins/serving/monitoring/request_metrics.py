@@ -106,12 +106,12 @@ class RequestMetrics:
         )  # fmt: skip
         yield Metric(
             "graphmill_serving_request_seconds", "Times of requests.", "histogram",
-            [s for (m, a), one in self._seconds.items()
-             for s in one.samples({"model": m, "api": a})],
+            [s for (m, a), histogram in self._seconds.items()
+             for s in histogram.samples({"model": m, "api": a})],
         )  # fmt: skip
         yield Metric(
             "graphmill_serving_batch_rows", "Rows of the batches that ran.", "histogram",
-            [s for model, one in self._rows.items() for s in one.samples({"model": model})],
+            [s for m, histogram in self._rows.items() for s in histogram.samples({"model": m})],
         )  # fmt: skip
         yield Metric(
             "graphmill_serving_refused_total", "Requests refused because of a limit.", "counter",

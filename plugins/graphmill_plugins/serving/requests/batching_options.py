@@ -48,7 +48,7 @@ class BatchingOptions:
                 f"batch_timeout_micros is negative: {self.max_wait_seconds / _MICROSECONDS:g}"
             )
         sizes = self.allowed_batch_sizes
-        is_rising = all(one < other for one, other in pairwise(sizes))
+        is_rising = all(smaller < larger for smaller, larger in pairwise(sizes))
         if sizes and (not is_rising or sizes[0] < 1 or sizes[-1] != self.max_batch_size):
             raise InvalidArgumentError(
                 f"allowed_batch_sizes is {list(sizes)}; expected increasing positive numbers, the "
@@ -96,16 +96,16 @@ def _with_message(
         raise UnimplementedError(
             f"{path} sets {', '.join(unsupported)}, which graphmill does not support; remove it"
         )
-    found: dict[str, object] = {}
+    changes: dict[str, object] = {}
     if message.HasField("max_batch_size"):
-        found["max_batch_size"] = message.max_batch_size.value
+        changes["max_batch_size"] = message.max_batch_size.value
     if message.HasField("batch_timeout_micros"):
-        found["max_wait_seconds"] = message.batch_timeout_micros.value * _MICROSECONDS
+        changes["max_wait_seconds"] = message.batch_timeout_micros.value * _MICROSECONDS
     if message.HasField("num_batch_threads"):
-        found["num_threads"] = message.num_batch_threads.value
+        changes["num_threads"] = message.num_batch_threads.value
     if message.allowed_batch_sizes:
-        found["allowed_batch_sizes"] = tuple(message.allowed_batch_sizes)
-    options = replace(defaults, **found)  # type: ignore[arg-type]
+        changes["allowed_batch_sizes"] = tuple(message.allowed_batch_sizes)
+    options = replace(defaults, **changes)  # type: ignore[arg-type]
     if message.HasField("max_enqueued_batches"):
         requests = message.max_enqueued_batches.value * options.max_batch_size
         options = replace(options, max_queued_requests=requests)

@@ -104,13 +104,13 @@ def to_classification_result(outputs: Arrays, count: int) -> proto.Classificatio
     width = (classes if scores is None else scores).shape[1]  # type: ignore[union-attr]
     result = proto.ClassificationResult()
     for row in range(count):
-        found = result.classifications.add().classes
+        classifications = result.classifications.add()
         for column in range(width):
-            one = found.add()
+            scored_class = classifications.classes.add()
             if labels is not None:
-                one.label = _label(labels[row][column])
+                scored_class.label = _label(labels[row][column])
             if values is not None:
-                one.score = values[row][column]
+                scored_class.score = values[row][column]
     return result
 
 

@@ -42,14 +42,14 @@ def to_raw(array: NDArray[Any], dtype: DType) -> bytes:
     """Return the bytes of an output."""
     if dtype is not dtypes.string:
         return np.ascontiguousarray(array).tobytes()
-    return b"".join(_LENGTH.pack(len(one)) + one for one in elements(array, dtype))
+    return b"".join(_LENGTH.pack(len(text)) + text for text in elements(array, dtype))
 
 
 def elements(array: NDArray[Any], dtype: DType) -> list[Any]:
     """Return the elements of an output in row-major order; texts as bytes."""
     values: list[Any] = array.reshape(-1).tolist()
     if dtype is dtypes.string:
-        return [one.encode("utf-8") if isinstance(one, str) else one for one in values]
+        return [text.encode("utf-8") if isinstance(text, str) else text for text in values]
     return values
 
 

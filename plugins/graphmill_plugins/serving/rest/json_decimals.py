@@ -25,12 +25,12 @@ def decimals(values: NDArray[np.floating]) -> list[str]:
     """Return the texts of the elements of a vector of float32 or float64."""
     numbers = values.tolist()
     texts = ["%.6g" % number for number in numbers]  # noqa: UP031 - the fastest of the ways
-    again = array(_CODES[values.dtype.itemsize], map(float, texts)).tolist()
-    if again != numbers:
+    read_back = array(_CODES[values.dtype.itemsize], map(float, texts)).tolist()
+    if read_back != numbers:
         all_digits = _ALL_DIGITS[values.dtype.itemsize]
         texts = [
-            text if one == number else all_digits % number
-            for text, one, number in zip(texts, again, numbers, strict=True)
+            text if read == number else all_digits % number
+            for text, read, number in zip(texts, read_back, numbers, strict=True)
         ]
     if not isfinite(sum(numbers)):
         texts = [_NOT_FINITE.get(text, text) for text in texts]

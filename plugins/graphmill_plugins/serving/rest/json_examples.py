@@ -45,14 +45,14 @@ def input_of_json(document: dict[str, Any]) -> proto.Input:
         raise InvalidArgumentError(
             f"JSON Value: {shown(document)} 'examples' value is an empty array"
         )
-    found = proto.Input()
-    target = found.example_list.examples
+    parsed = proto.Input()
+    target = parsed.example_list.examples
     if "context" in document:
-        _fill_example(document["context"], found.example_list_with_context.context)
-        target = found.example_list_with_context.examples
+        _fill_example(document["context"], parsed.example_list_with_context.context)
+        target = parsed.example_list_with_context.examples
     for example in examples:
         _fill_example(example, target.add())
-    return found
+    return parsed
 
 
 def _fill_example(value: Any, example: proto.Example) -> None:

@@ -83,19 +83,26 @@ def tensors_of_instances(
         )
     if not instances:
         raise InvalidArgumentError("No values in 'instances' array")
-    if not _is_object(instances[0]):
-        if len(inputs) != 1:
-            raise InvalidArgumentError(
-                "instances is a plain list, but expecting list of objects as multiple input "
-                f"tensors required as per tensorinfo_map: {', '.join(inputs)}"
-            )
-        (name,) = inputs
-        position = next((i for i, one in enumerate(instances) if _is_object(one)), None)
-        if position is not None:
-            raise InvalidArgumentError(
-                f"Expecting value/list but got object at item {position} of input list"
-            )
-        return {name: _tensor(name, instances, inputs[name].dtype)}
+    if _is_object(instances[0]):
+        return _tensors_of_objects(instances, inputs)
+    if len(inputs) != 1:
+        raise InvalidArgumentError(
+            "instances is a plain list, but expecting list of objects as multiple input "
+            f"tensors required as per tensorinfo_map: {', '.join(inputs)}"
+        )
+    (name,) = inputs
+    position = next((i for i, value in enumerate(instances) if _is_object(value)), None)
+    if position is not None:
+        raise InvalidArgumentError(
+            f"Expecting value/list but got object at item {position} of input list"
+        )
+    return {name: _tensor(name, instances, inputs[name].dtype)}
+
+
+def _tensors_of_objects(
+    instances: list[Any], inputs: Mapping[str, TensorSpec]
+) -> dict[str, NDArray[Any]]:
+    """Return the arrays of instances that are objects with a member for each input."""
     expected = inputs.keys()
     for position, instance in enumerate(instances):
         if not _is_object(instance):

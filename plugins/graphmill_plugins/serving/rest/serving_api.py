@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from google.protobuf import json_format
 
 from graphmill.errors import InvalidArgumentError
@@ -34,10 +35,11 @@ from graphmill_plugins.serving.rest.json_tensors import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from google.protobuf.message import Message
 
-    from graphmill_plugins.serving.models.model_version import ModelVersion
-    from graphmill_plugins.serving.models.served_signature import ServedSignature
+    from graphmill_plugins.serving.models.served_signature import Arrays, ServedSignature
     from graphmill_plugins.serving.requests.server_core import ServerCore
     from graphmill_plugins.serving.rest.http_request import HttpRequest
 
@@ -66,25 +68,17 @@ async def predict(core: ServerCore, request: HttpRequest) -> HttpResponse:
 
 async def classify(core: ServerCore, request: HttpRequest) -> HttpResponse:
     """Answer `:classify`."""
-    version, signature, given = _examples(core, request)
-    examples = serialized_examples(given)
-    names = classification_outputs(signature)
-    outputs = await core.run(version, signature, {INPUTS: examples}, names)
-    result = to_classification_result(outputs, len(examples))
+    result = to_classification_result(
+        *await _run_on_examples(core, request, classification_outputs)
+    )
     rows = ",".join(map(_classes_text, result.classifications))
     return HttpResponse(f'{{\n    "results": [{rows}\n    ]\n}}'.encode())
 
 
 async def regress(core: ServerCore, request: HttpRequest) -> HttpResponse:
     """Answer `:regress`."""
-    import numpy as np
-
-    version, signature, given = _examples(core, request)
-    examples = serialized_examples(given)
-    names = regression_outputs(signature)
-    outputs = await core.run(version, signature, {INPUTS: examples}, names)
-    result = to_regression_result(outputs, len(examples))
-    values = np.array([one.value for one in result.regressions], np.float32)
+    result = to_regression_result(*await _run_on_examples(core, request, regression_outputs))
+    values = np.array([regression.value for regression in result.regressions], np.float32)
     return HttpResponse(f'{{\n    "results": [{", ".join(decimals(values))}]\n}}'.encode())
 
 
@@ -120,20 +114,24 @@ def _signature_name(document: dict[str, Any]) -> str:
     return name
 
 
-def _examples(
-    core: ServerCore, request: HttpRequest
-) -> tuple[ModelVersion, ServedSignature, proto.Input]:
+async def _run_on_examples(
+    core: ServerCore,
+    request: HttpRequest,
+    outputs_of: Callable[[ServedSignature], Sequence[str]],
+) -> tuple[Arrays, int]:
+    """Run a signature on the examples of a request; return the outputs and their number."""
     document = parse_object(request.body)
     version = core.manager.find(request.model, request.version, request.label)
     signature = version.signature(_signature_name(document))
-    return version, signature, input_of_json(document)
+    examples = serialized_examples(input_of_json(document))
+    outputs = await core.run(version, signature, {INPUTS: examples}, outputs_of(signature))
+    return outputs, len(examples)
 
 
 def _classes_text(classifications: proto.Classifications) -> str:
-    import numpy as np
-
-    scores = decimals(np.array([one.score for one in classifications.classes], np.float32))
-    labels = [json.dumps(one.label, ensure_ascii=False) for one in classifications.classes]
+    classes = classifications.classes
+    scores = decimals(np.array([scored.score for scored in classes], np.float32))
+    labels = [json.dumps(scored.label, ensure_ascii=False) for scored in classes]
     pairs = (f"[{label}, {score}]" for label, score in zip(labels, scores, strict=True))
     return f"\n        [{', '.join(pairs)}]"
 

@@ -62,5 +62,5 @@ def fill_tensor(message: proto.TensorProto, value: Value) -> None:
         raise UnimplementedError(f"an output is of type {dtype.name}, which no response can hold")
     values: Any = array.reshape(-1).tolist()
     if field == "string_val":
-        values = [one.encode("utf-8") if isinstance(one, str) else one for one in values]
+        values = [text.encode("utf-8") if isinstance(text, str) else text for text in values]
     getattr(message, field).extend(values)
