@@ -1,8 +1,9 @@
 """Format a server's log: one line per event, with fields.
 
-Loggers are `graphmill.server` (calls, at level DEBUG) and `graphmill.server.master` (sessions, at
-level INFO). The fields are in the record's attribute `fields`, so that any handler can format
-them. Only `write_events`, which `graphmill serve` calls, configures logging.
+Loggers are `graphmill.server` (calls, at level DEBUG), `graphmill.server.master` (sessions, at
+level INFO), `graphmill.serving` (models) and `graphmill.serving.access` (requests). The fields are
+in the record's attribute `fields`, so that any handler can format them. Only `write_events`, which
+the commands of servers call, configures logging.
 """
 
 from __future__ import annotations
