@@ -37,15 +37,15 @@ class Limits(NamedTuple):
         return self.highest - self.lowest + 1
 
 
-def limits(dtype: np.dtype[Any]) -> Limits:
-    """Return the limits of a type, quantized or not."""
-    info = np.iinfo(np.dtype(f"{dtype.kind}{dtype.itemsize}"))
-    return Limits(int(info.min), int(info.max))
-
-
 def plain(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """Return the integer type that stores a quantized type."""
     return np.dtype(f"{dtype.kind}{dtype.itemsize}")
+
+
+def limits(dtype: np.dtype[Any]) -> Limits:
+    """Return the limits of a type, quantized or not."""
+    info = np.iinfo(plain(dtype))
+    return Limits(int(info.min), int(info.max))
 
 
 def sole(name: str, value: Value) -> Value:

@@ -36,7 +36,8 @@ def widen(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 def accumulator(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """Return the dtype in which values of `dtype` are summed: float32 for narrow floats."""
-    return np.dtype(np.float32) if is_narrow(dtype) else dtype
+    # Many kernels call this in each step, so the quick check is first.
+    return np.dtype(np.float32) if dtype.itemsize <= 2 and is_narrow(dtype) else dtype
 
 
 def is_string(dtype: np.dtype[Any]) -> bool:

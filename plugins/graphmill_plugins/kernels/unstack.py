@@ -38,7 +38,9 @@ def copied_rows(tensor: Value, dtype: dtypes.DType) -> list[Value]:
     if count >= len(tensor):
         return rows(tensor.copy(), dtype)
     starts = cancellable(range(0, len(tensor), count), interval=1)
-    return [one for start in starts for one in rows(tensor[start : start + count].copy(), dtype)]
+    return [
+        element for start in starts for element in rows(tensor[start : start + count].copy(), dtype)
+    ]
 
 
 def row(tensor: Value, index: int, dtype: dtypes.DType) -> Value:
