@@ -95,10 +95,10 @@ class TorchArray(NDArrayOperatorsMixin):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        found = getattr(self.numpy(), name)
-        if not callable(found):
-            return _wrapped_like(self, found)
-        return lambda *args, **kw: _wrapped_like(self, found(*unwrapped(args), **unwrapped(kw)))
+        member = getattr(self.numpy(), name)
+        if not callable(member):
+            return _wrapped_like(self, member)
+        return lambda *args, **kw: _wrapped_like(self, member(*unwrapped(args), **unwrapped(kw)))
 
     def __bool__(self) -> bool:
         return bool(self.tensor)
@@ -130,15 +130,15 @@ class _At:
         self._index: Any = ()
 
     def __getitem__(self, index: Any) -> _At:
-        made = _At(self._array)
-        made._index = unwrapped(index)
-        return made
+        indexed = _At(self._array)
+        indexed._index = unwrapped(index)
+        return indexed
 
     def set(self, values: Any, **_: Any) -> Any:
         """Return a copy of the array with values assigned at the index."""
-        made = self._array.numpy().copy()
-        made[self._index] = unwrapped(values)
-        return _wrapped_like(self._array, made)
+        updated = self._array.numpy().copy()
+        updated[self._index] = unwrapped(values)
+        return _wrapped_like(self._array, updated)
 
     def __getattr__(self, name: str) -> Any:
         ufunc = _UPDATES.get(name)
@@ -146,9 +146,9 @@ class _At:
             raise AttributeError(name)
 
         def update(values: Any, **_: Any) -> Any:
-            made = self._array.numpy().copy()
-            ufunc.at(made, self._index, unwrapped(values))
-            return _wrapped_like(self._array, made)
+            updated = self._array.numpy().copy()
+            ufunc.at(updated, self._index, unwrapped(values))
+            return _wrapped_like(self._array, updated)
 
         return update
 
@@ -206,8 +206,8 @@ def wrapped(value: Any, where: torch.device) -> Any:
     if isinstance(value, (np.ndarray, np.generic)):
         return from_numpy(value, where)
     if isinstance(value, (list, tuple)):
-        made = [wrapped(item, where) for item in value]
-        return type(value)(*made) if hasattr(value, "_fields") else type(value)(made)
+        items = [wrapped(item, where) for item in value]
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
     return value
 
 

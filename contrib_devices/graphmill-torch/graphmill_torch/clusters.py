@@ -53,10 +53,10 @@ def form_clusters(graph: Graph, device: Device, backend: str) -> int:
     """
     if any(node.op in _CONTROL_FLOW for node in graph.nodes):
         return 0
-    found = [members for members in _groups(graph) if len(members) >= _MIN_SIZE]
-    for members in found:
+    clusters = [members for members in _groups(graph) if len(members) >= _MIN_SIZE]
+    for members in clusters:
         _replace(graph, members, device, backend)
-    return len(found)
+    return len(clusters)
 
 
 def _groups(graph: Graph) -> list[list[Node]]:
@@ -140,25 +140,25 @@ def _replace(graph: Graph, members: list[Node], device: Device, backend: str) ->
         "Tout": tuple(src.output_types[output] for src, output in outputs),
         "f": ProgramAttr(program),
     }
-    made = graph.add_node(
+    cluster = graph.add_node(
         f"{members[-1].name}/torch_cluster_{next(_ids)}",
         CLUSTER,
         list(inputs),
         control_inputs=[src for src in before if src not in inside and src is not graph.source],
         attrs=attrs,
     )
-    made.assigned_device = members[0].assigned_device
+    cluster.assigned_device = members[0].assigned_device
     after = {e.dst: None for e in leaving if e.is_control and e.dst is not graph.sink}
     for follower in after:
-        graph.add_control_edge(made, follower)
+        graph.add_control_edge(cluster, follower)
     for index, (src, output) in enumerate(outputs):
-        graph.redirect(src, output, made, index)
-    _note(graph, made.name, members, backend)
+        graph.redirect(src, output, cluster, index)
+    _record(graph, cluster.name, members, backend)
     graph.withdraw(members)
 
 
-def _note(graph: Graph, name: str, members: list[Node], backend: str) -> None:
-    """Record for `graphmill explain` which nodes were clustered."""
+def _record(graph: Graph, name: str, members: list[Node], backend: str) -> None:
+    """Record which nodes were clustered, for `graphmill explain`."""
     signature = SignatureRecord(
         "any shapes",
         tier=COMPILED if backend else STRAIGHT_LINE,

@@ -40,9 +40,9 @@ class Program:
         self._backend = backend
         self._compiled: Callable[..., Any] | None = None
         if backend:
-            self._compiled = self._made_by(backend)
+            self._compiled = self._compiled_by(backend)
 
-    def _made_by(self, backend: str) -> Callable[..., Any]:
+    def _compiled_by(self, backend: str) -> Callable[..., Any]:
         try:
             return torch.compile(self._run, backend=backend)  # type: ignore[no-any-return]
         except ImportError as error:  # some installations lack the compiler's dependencies
@@ -96,9 +96,9 @@ class Program:
 
 def _status_of(error: Exception, kernel: OpKernel) -> errors.OpError:
     if isinstance(error, torch.OutOfMemoryError):
-        made: errors.OpError = errors.ResourceExhaustedError(str(error))
+        status: errors.OpError = errors.ResourceExhaustedError(str(error))
     elif isinstance(error, RuntimeError):  # PyTorch raises it for incompatible shapes
-        made = errors.InvalidArgumentError(str(error))
+        status = errors.InvalidArgumentError(str(error))
     else:
-        made = as_status(error, kernel)
-    return made.locate(node=kernel.node_name, op_type=kernel.op)
+        status = as_status(error, kernel)
+    return status.locate(node=kernel.node_name, op_type=kernel.op)

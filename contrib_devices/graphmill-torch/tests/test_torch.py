@@ -6,10 +6,14 @@ import os
 from pathlib import Path
 from typing import ClassVar
 
+import numpy as np
 import pytest
 
 pytest.importorskip("torch", reason="PyTorch is not installed")
 
+import graphmill
+from graphmill import errors
+from graphmill.ops import nn
 from graphmill.testing.conformance import DeviceTests, KernelTests, TierTests
 from graphmill.testing.model_case import ModelCase
 
@@ -34,6 +38,21 @@ class TestTorchKernels(KernelTests):
         ("TensorArrayScatterV3/edges.0/bfloat16/0", "TensorArrayGatherV3/edges.0/bfloat16/0"),
         "NumPy cannot convert a list of other libraries' bfloat16 scalars to an array",
     )
+
+
+@pytest.mark.parametrize("op", ["conv2d", "depthwise_conv2d_native"])
+def test_a_convolution_of_another_rank_is_refused(op: str) -> None:
+    graph = graphmill.Graph()
+    with graph.as_default(), graph.device(DEVICE):
+        x, w = (graph.placeholder("float32", name=name) for name in "xw")
+        getattr(nn, op)(x, w, strides=[1, 1, 1, 1], padding="SAME", name="y")
+    config = graphmill.ConfigProto(device_count={"TORCH": 1})
+    feeds = {"x:0": np.zeros((2, 3, 3), np.float32), "w:0": np.zeros((1, 1, 1, 1), np.float32)}
+    with (
+        graphmill.Session(graph=graph, config=config) as session,
+        pytest.raises(errors.InvalidArgumentError, match="must be 4-dimensional"),
+    ):
+        session.run("y:0", feeds)
 
 
 @pytest.mark.skipif(not MODELS, reason="GRAPHMILL_BENCH_MODELS is not set")

@@ -43,12 +43,12 @@ def pads(
     if padding == "EXPLICIT":
         start = 4 if layout == "NCHW" else 2
         return [(explicit[start], explicit[start + 1]), (explicit[start + 2], explicit[start + 3])]
-    found = []
+    paddings = []
     for size, tap, stride, dilation in zip(sizes, taps, strides, dilations, strict=True):
         extent = (tap - 1) * dilation + 1
         total = max((-(-size // stride) - 1) * stride + extent - size, 0)
-        found.append((total // 2, total - total // 2))
-    return found
+        paddings.append((total // 2, total - total // 2))
+    return paddings
 
 
 def padded(x: Any, paddings: list[tuple[int, int]], value: float = 0.0) -> Any:
@@ -67,11 +67,11 @@ def bounded_dilations(dilations: Any, sizes: Any, strides: Any, padding: str) ->
     """
     if padding != "SAME":
         return tuple(dilations)
-    found = []
+    bounded = []
     for dilation, size, stride in zip(dilations, sizes, strides, strict=True):
         enough = -(-size // stride) * stride + 3 * size + 2
-        found.append(min(dilation, enough + (dilation - enough) % 2))
-    return tuple(found)
+        bounded.append(min(dilation, enough + (dilation - enough) % 2))
+    return tuple(bounded)
 
 
 class _Geometry:
@@ -81,6 +81,8 @@ class _Geometry:
         self, x_shape: Any, w_shape: Any, strides: Any, dilations: Any, padding: str, explicit: Any,
         layout: str,
     ) -> None:  # fmt: skip
+        if len(x_shape) != 4 or len(w_shape) != 4:
+            raise ValueError(f"input and filter must be 4-dimensional: {x_shape}, {w_shape}")
         channel = 1 if layout == "NCHW" else 3
         if strides[0] != 1 or strides[channel] != 1 or dilations[0] != 1 or dilations[channel] != 1:
             raise errors.UnimplementedError(
@@ -91,8 +93,6 @@ class _Geometry:
         requested = spatial(dilations, layout)
         self.dilations = bounded_dilations(requested, self.sizes, self.strides, padding)
         self.channels = x_shape[channel]
-        if len(x_shape) != 4 or len(w_shape) != 4:
-            raise ValueError(f"input and filter must be 4-dimensional: {x_shape}, {w_shape}")
         if not w_shape[2] or self.channels % w_shape[2]:
             raise ValueError(
                 f"input depth must be evenly divisible by filter depth: {self.channels} vs "
@@ -112,19 +112,21 @@ def conv2d(
     """Compute a 2-D convolution."""
     del xp
     shape = tuple(input.shape)
-    made = _Geometry(
+    geometry = _Geometry(
         shape, tuple(filter.shape), strides, dilations, padding, explicit_paddings, data_format
     )
-    x = padded(channels_second(input, data_format), made.pads)
+    x = padded(channels_second(input, data_format), geometry.pads)
     w = filter.permute(3, 2, 0, 1)
-    extents = [(tap - 1) * rate + 1 for tap, rate in zip(w.shape[2:], made.dilations, strict=True)]
+    extents = [
+        (tap - 1) * rate + 1 for tap, rate in zip(w.shape[2:], geometry.dilations, strict=True)
+    ]
     sizes = [
         max((size - extent) // step + 1, 0)
-        for size, extent, step in zip(x.shape[2:], extents, made.strides, strict=True)
+        for size, extent, step in zip(x.shape[2:], extents, geometry.strides, strict=True)
     ]
     if not all((*sizes, x.shape[0], w.shape[0])):  # PyTorch refuses an empty output
         return channels_back(x.new_zeros(x.shape[0], w.shape[0], *sizes), data_format)
-    y = functional.conv2d(x, w, None, made.strides, 0, made.dilations, made.groups)
+    y = functional.conv2d(x, w, None, geometry.strides, 0, geometry.dilations, geometry.groups)
     return channels_back(y, data_format)
 
 
@@ -135,6 +137,10 @@ def depthwise_conv2d(
 ) -> Any:  # fmt: skip
     """Compute a depthwise convolution."""
     del xp
+    if input.ndim != 4 or filter.ndim != 4:
+        raise ValueError(
+            f"input and filter must be 4-dimensional: {tuple(input.shape)}, {tuple(filter.shape)}"
+        )
     height, width, channels, multiplier = filter.shape
     step, rates = spatial(strides, data_format), spatial(dilations, data_format)
     if input.shape[1 if data_format == "NCHW" else 3] != channels:
@@ -151,10 +157,11 @@ def depthwise_conv2d(
     return channels_back(y, data_format)
 
 
-def _gradients(made: _Geometry, x: Any, w: Any, dy: Any, needed: tuple[bool, bool]) -> Any:
+def _gradients(geometry: _Geometry, x: Any, w: Any, dy: Any, needed: tuple[bool, bool]) -> Any:
     """Return the gradients of the padded input and the filter, both in PyTorch's layout."""
     return torch.ops.aten.convolution_backward(
-        dy, x, w, None, made.strides, (0, 0), made.dilations, False, (0, 0), made.groups,
+        dy, x, w, None, geometry.strides, (0, 0), geometry.dilations, False, (0, 0),
+        geometry.groups,
         (*needed, False),
     )  # fmt: skip
 
@@ -171,14 +178,14 @@ def conv2d_backprop_input(
         batch = (out_backprop.shape[0],)
         depth = (filter.shape[2],)
         shape = batch + (depth + shape if data_format == "NCHW" else shape + depth)
-    made = _Geometry(
+    geometry = _Geometry(
         shape, tuple(filter.shape), strides, dilations, padding, explicit_paddings, data_format
     )
-    (top, bottom), (left, right) = made.pads
-    height, width = made.sizes
-    x = filter.new_zeros(shape[0], made.channels, height + top + bottom, width + left + right)
+    (top, bottom), (left, right) = geometry.pads
+    height, width = geometry.sizes
+    x = filter.new_zeros(shape[0], geometry.channels, height + top + bottom, width + left + right)
     dy = channels_second(out_backprop, data_format)
-    dx = _gradients(made, x, filter.permute(3, 2, 0, 1), dy, (True, False))[0]
+    dx = _gradients(geometry, x, filter.permute(3, 2, 0, 1), dy, (True, False))[0]
     dx = dx[:, :, top : top + height, left : left + width]
     return channels_back(dx, data_format).contiguous()
 
@@ -191,13 +198,13 @@ def conv2d_backprop_filter(
     """Compute the gradient of a convolution with respect to its filter."""
     del xp
     shape = tuple(int(size) for size in filter_sizes)
-    made = _Geometry(
+    geometry = _Geometry(
         tuple(input.shape), shape, strides, dilations, padding, explicit_paddings, data_format
     )
-    x = padded(channels_second(input, data_format), made.pads)
+    x = padded(channels_second(input, data_format), geometry.pads)
     w = input.new_zeros(shape).permute(3, 2, 0, 1)
     dy = channels_second(out_backprop, data_format)
-    return _gradients(made, x, w, dy, (False, True))[1].permute(2, 3, 1, 0).contiguous()
+    return _gradients(geometry, x, w, dy, (False, True))[1].permute(2, 3, 1, 0).contiguous()
 
 
 @kernel("MaxPool", backend="torch", types=_T)
@@ -231,14 +238,15 @@ def avg_pool(
     taps, step = _windows(value, ksize, strides, data_format)
     sizes = spatial(value.shape, data_format)
     paddings = pads(sizes, taps, step, (1, 1), padding, (), data_format)
-    x = channels_second(value, data_format)
-    if _is_empty(padded(x, paddings), taps):
-        return _empty_output(padded(x, paddings), taps, step, data_format)
-    total = functional.avg_pool2d(padded(x, paddings), taps, step)
+    unpadded = channels_second(value, data_format)
+    x = padded(unpadded, paddings)
+    if _is_empty(x, taps):
+        return _empty_output(x, taps, step, data_format)
+    mean = functional.avg_pool2d(x, taps, step)
     if padding != "SAME":
-        return channels_back(total, data_format)
-    share = functional.avg_pool2d(padded(torch.ones_like(x), paddings), taps, step)
-    return channels_back(total / share, data_format)
+        return channels_back(mean, data_format)
+    share = functional.avg_pool2d(padded(torch.ones_like(unpadded), paddings), taps, step)
+    return channels_back(mean / share, data_format)
 
 
 def _max_over_channels(x: Any, ksize: Any, strides: Any) -> Any:

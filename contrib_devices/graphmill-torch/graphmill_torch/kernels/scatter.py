@@ -12,10 +12,10 @@ import torch
 from graphmill.spi import errors, kernel
 from graphmill_torch.kernels.elementwise import FLOATS
 
-_INDEX = {"T": FLOATS}
+_T = {"T": FLOATS}
 
 
-@kernel("ScatterNd", backend="torch", types=_INDEX, static=("shape",))
+@kernel("ScatterNd", backend="torch", types=_T, static=("shape",))
 def scatter_nd(xp: Any, indices: Any, updates: Any, shape: Any, *, bad_indices_policy: str) -> Any:
     """Add updates to a tensor of zeros."""
     del xp
@@ -25,7 +25,7 @@ def scatter_nd(xp: Any, indices: Any, updates: Any, shape: Any, *, bad_indices_p
     return _put(zeros, indices, updates, bad_indices_policy, accumulate=True)
 
 
-@kernel("TensorScatterUpdate", backend="torch", types=_INDEX)
+@kernel("TensorScatterUpdate", backend="torch", types=_T)
 def tensor_scatter_update(
     xp: Any, tensor: Any, indices: Any, updates: Any, *, bad_indices_policy: str
 ) -> Any:
