@@ -163,6 +163,6 @@ def mapped(function: Callable[[Any], Any], value: Any) -> Any:
     if isinstance(value, (np.ndarray, np.generic)):
         return function(value)
     if isinstance(value, (list, tuple)):
-        made = [mapped(function, item) for item in value]
-        return type(value)(*made) if hasattr(value, "_fields") else type(value)(made)
+        items = [mapped(function, item) for item in value]
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
     return value

@@ -63,10 +63,10 @@ class SimNpuDevice(Device):
 
     def to_device(self, value: Any) -> NpuArray:
         """Copy a host value synchronously."""
-        made = NpuArray(self, getattr(value, "dtype", None))
-        made.keep(np.array(value)[()])
-        made.get()  # raises if there was no memory for it
-        return made
+        array = NpuArray(self, getattr(value, "dtype", None))
+        array.keep(np.array(value)[()])
+        array.get()  # raises if there was no memory for it
+        return array
 
     def to_host(self, value: Any) -> Any:
         """Wait until a value is computed, and copy it to the host."""
@@ -84,11 +84,9 @@ class SimNpuDevice(Device):
 
         def own(*inputs: Any) -> Any:
             running.node = name
+            # Values from control flow are on the host; one on the device finds the queue.
             if not any(isinstance(value, NpuArray) for value in inputs):
-                inputs = (
-                    self.to_device(inputs[0]),
-                    *inputs[1:],
-                )  # values from control flow are on the host
+                inputs = (self.to_device(inputs[0]), *inputs[1:])
             return compute(*inputs)
 
         def call(*inputs: Any, **keywords: Any) -> Any:
@@ -124,7 +122,7 @@ class SimNpuDevice(Device):
         node = getattr(self._running, "node", None)
         self.launched += 1
         ordinal = self.launched
-        made = NpuArray(self, dtype)
+        future = NpuArray(self, dtype)
         results: list[Any] = []
 
         def command() -> None:
@@ -133,19 +131,19 @@ class SimNpuDevice(Device):
                 with np.errstate(all="ignore"):
                     result = function(*unwrapped(args), **unwrapped(keywords))
             except Exception as error:  # noqa: BLE001 - raised where the value is read
-                made.fail(_with_node(error, node))
+                future.fail(_with_node(error, node))
                 return
             if isinstance(result, (np.ndarray, np.generic)) and result.dtype != object:
-                made.keep(result)
+                future.keep(result)
             else:
                 results.append(result)
-                made.keep(np.bool_(True))
+                future.keep(np.bool_(True))
 
         self._queue.put(command)
         if dtype is not None:
-            return made
-        made.get()
-        return mapped(self._stored, results[0]) if results else made
+            return future
+        future.get()
+        return mapped(self._stored, results[0]) if results else future
 
     def maybe_rewrite_graph(self, graph: Graph) -> None:
         """Replace products with bias and ReLU by the device's fused op (clause P5)."""

@@ -120,10 +120,10 @@ class Budget:
         with self._lock:
             self._held -= self._reserved.pop(waiter)
             waiter.forget()
-            made = sum(self._hold(array, waiter.step_id) for array in _arrays(results))
+            allocated = sum(self._hold(array, waiter.step_id) for array in _arrays(results))
             actions = self._settle()
         _do(actions)
-        return made
+        return allocated
 
     def watch(self, step_id: int, runner: Any) -> None:
         """Call `stall` once when a step has nothing else to do."""

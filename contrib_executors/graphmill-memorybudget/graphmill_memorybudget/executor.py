@@ -63,10 +63,10 @@ def _makes_no_array(node: Node) -> bool:
 def budget_of(device: Any, limit: int) -> Budget:
     """Return the budget of a session's device; create it at the first call."""
     manager = device.resource_mgr
-    found: Budget = manager.lookup_or_create(
+    budget: Budget = manager.lookup_or_create(
         "graphmill_memorybudget", "budget", Budget, lambda: Budget(limit)
     )
-    return found
+    return budget
 
 
 class _BudgetExecutor(WrappingExecutor):
@@ -96,13 +96,6 @@ class _BudgetedKernel:
         is_measured = input_bytes in self._measured
         need = self._measured.get(input_bytes, input_bytes)
         token: list[int | None] = [None]
-        waiter = Waiter(
-            ctx.step_id,
-            need,
-            is_measured,
-            start=lambda: runner.post(start),
-            refuse=lambda: refuse(),
-        )
 
         def start() -> None:
             ctx.cancellation.deregister(token[0])
@@ -117,6 +110,7 @@ class _BudgetedKernel:
             waiter.forget()
             runner.post(partial(done, error=error))
 
+        waiter = Waiter(ctx.step_id, need, is_measured, partial(runner.post, start), refuse)
         if budget.admit(waiter):
             self._compute(waiter, inputs, done)
             return
@@ -133,9 +127,9 @@ class _BudgetedKernel:
 
     def _compute(self, waiter: Waiter, inputs: Any, done: Any) -> None:
         results, error = outcome_of(self._kernel.compute, *inputs)
-        made = self._budget.finish(waiter, results)
+        allocated = self._budget.finish(waiter, results)
         if error is None:
             if len(self._measured) >= _MAX_CACHED_SIZES:
                 self._measured.clear()
-            self._measured[size_of(inputs)] = made
+            self._measured[size_of(inputs)] = allocated
         done(results, error)

@@ -58,12 +58,14 @@ class Settings:
             raise errors.InvalidArgumentError(
                 f"replay has no setting {unknown[0]!r}; use mode, path or seed"
             )
-        made = cls(**given)
-        if made.mode not in _MODES:
-            raise errors.InvalidArgumentError(f"replay: mode is {made.mode!r}, not one of {_MODES}")
-        if made.mode == "replay" and not made.path:
+        settings = cls(**given)
+        if settings.mode not in _MODES:
+            raise errors.InvalidArgumentError(
+                f"replay: mode is {settings.mode!r}, not one of {_MODES}"
+            )
+        if settings.mode == "replay" and not settings.path:
             raise errors.InvalidArgumentError("replay: set path to the schedule to replay")
-        return made
+        return settings
 
 
 @dataclass(slots=True)
