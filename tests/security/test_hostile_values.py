@@ -172,6 +172,13 @@ LONG: Final[dict[str, tuple[str, Callable[[], dict[str, Any]]]]] = {
         "y = TridiagonalSolve(f, g, partial_pivoting=True)",
         lambda: {"f:0": np.ones((3, 1_500_000)), "g:0": np.ones((1_500_000, 1))},
     ),
+    "boxes of many images": (
+        (
+            "n = Const(dtype=int32, value='int32: 5'); t = Const(dtype=float32, "
+            "value='float32: 0.5'); y = CombinedNonMaxSuppression(f, g, n, n, t, t)"
+        ),
+        lambda: {"f:0": np.ones((200_000, 12, 1, 4)), "g:0": np.ones((200_000, 12, 3))},
+    ),
     "rows of a banded system": (
         "y = BandedTriangularSolve(f, g)",
         lambda: {"f:0": np.ones((2, 1_500_000)), "g:0": np.ones((1_500_000, 1))},

@@ -11,6 +11,7 @@ import numpy as np
 
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
+from graphmill.spi.kernels import cancellable
 from graphmill_plugins.kernels._support import INT32_MAX, check_size, shape_text
 from graphmill_plugins.kernels.image._class_suppression import num_candidates, suppress_rows
 from graphmill_plugins.kernels.image._overlaps import (
@@ -61,7 +62,8 @@ def _selected(boxes: Value, scores: Value, limits: Limits) -> list[list[int]]:
     candidates = num_candidates(above, limits)
     are_shared = boxes.shape[2] == 1 and count <= _MAX_SHARED_BOXES
     if are_shared and _SHARED_COST * candidates**2 * classes > count**2 > 0:
-        shared = (_SharedBoxes(own[:, 0], scores[i], limits) for i, own in enumerate(boxes))
+        own = cancellable(range(images), 1)
+        shared = (_SharedBoxes(boxes[image, :, 0], scores[image], limits) for image in own)
         return [chosen for image in shared for chosen in image.selected()]
     return suppress_rows(boxes, rows, above, limits)
 
@@ -87,7 +89,8 @@ class _SharedBoxes:
 
     def selected(self) -> list[list[int]]:
         """Return the selected boxes of each class, best first."""
-        return [self._of_class(scores) for scores in np.ascontiguousarray(self._scores.T)]
+        by_class = np.ascontiguousarray(self._scores.T)
+        return [self._of_class(scores) for scores in cancellable(by_class, 16)]
 
     def _of_class(self, scores: Value) -> list[int]:
         boxes = np.flatnonzero(scores > self._limits.score)
