@@ -93,7 +93,7 @@ def _pointwise(x: Array, kernel: Array, rows: Axis, cols: Axis, out: Array) -> A
 
 
 def _by_rows(x: Array, kernel: Array, rows: Axis, cols: Axis, out: Array) -> None:
-    """Copy the taps of each row side by side, then add image_matrix product for each kernel row."""
+    """Copy the taps of each row side by side, then add one product for each kernel row."""
     images, _, _, depth = x.shape
     taps = cols.kernel * depth
     weights = kernel.reshape(rows.kernel, taps, -1)
