@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -17,6 +18,7 @@ from google.protobuf.message import DecodeError, EncodeError
 from graphmill import dtypes
 from graphmill.errors import DataLossError, InvalidArgumentError
 from graphmill.spi import kernel
+from graphmill.spi.kernels import cancellable
 from graphmill.spi.protos import FIXED32, LENGTH, VARINT, read_varint
 from graphmill_plugins.kernels._support import check_size
 from graphmill_plugins.kernels.parsing._proto_fields import check_type, find_fields, find_message
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from graphmill.spi.files import Broker
 
 _MAX_GROUP_DEPTH: Final = 100  # groups; protobuf's own limit
+_UNCHECKED: Final = 16  # messages between two checks whether the step was cancelled
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,9 +128,9 @@ def _decode(
     if not contents:
         raise InvalidArgumentError("there is no message to decode: the input is empty")
     if normalize is not None:
-        contents = [normalize(content) for content in contents]
+        contents = [normalize(content) for content in cancellable(contents, _UNCHECKED)]
     by_number = {output.number: output for output in outputs}
-    parsed = [_parse(content, by_number) for content in contents]
+    parsed = [_parse(content, by_number) for content in cancellable(contents, _UNCHECKED)]
     shape = np.shape(messages)
     sizes = np.array(
         [[len(fields[output.number]) for output in outputs] for fields in parsed], np.int32
@@ -138,7 +141,7 @@ def _decode(
         width = max(1, *map(len, columns))
         check_size((len(columns), width), "a decoded field", itemsize=output.dtype.itemsize)
         tensor = np.full((math.prod(shape), width), output.default, output.dtype)
-        for row, values in zip(tensor, columns, strict=True):
+        for row, values in cancellable(zip(tensor, columns, strict=True)):
             row[: len(values)] = values
         tensors.append(tensor.reshape(*shape, width))
     return sizes, tensors
@@ -148,7 +151,9 @@ def _parse(content: bytes, by_number: dict[int, _Output]) -> dict[int, list[Any]
     """Return the values of the requested fields of one message."""
     fields: dict[int, list[Any]] = {number: [] for number in by_number}
     position, end = 0, len(content)
-    while position < end:
+    for _ in cancellable(repeat(None)):
+        if position >= end:
+            break
         header = position
         number, wire_type, position = _read_tag(content, position)
         if wire_type == END_GROUP:

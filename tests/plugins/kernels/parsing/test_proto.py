@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorSet
 
+import graphmill
 from graphmill import errors
 from graphmill.proto import VersionDef
 
@@ -101,3 +103,28 @@ def test_our_messages_have_the_names_of_both_packages(
         output_types=[np.int64, np.int32],
     )
     assert (producer.tolist(), bad.tolist()) == ([[7]], [[1, 2]])
+
+
+@pytest.mark.parametrize(
+    ("count", "fields"),
+    [(200_000, 50), (1, 10_000_000)],
+    ids=["many messages", "one of many fields"],
+)
+def test_decoding_ends_with_its_step(count: int, fields: int) -> None:
+    graph = graphmill.Graph()
+    with graph.as_default():
+        messages = graph.placeholder("string", [None])
+        decoded = graphmill.ops.parsing.decode_proto_v2(
+            messages,
+            message_type="tensorflow.VersionDef",
+            field_names=["bad_consumers"],
+            output_types=["int32"],
+        )
+    content = strings(*[b"\x18\x01" * fields] * count)
+    started = time.process_time()
+    with (
+        graphmill.Session(graph=graph, config={"graphmill": {"jit": "off"}}) as session,
+        pytest.raises(errors.DeadlineExceededError),
+    ):
+        session.run(decoded[0], {messages: content}, options={"timeout_in_ms": 300})
+    assert time.process_time() - started < 4
