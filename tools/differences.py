@@ -57,11 +57,11 @@ flowchart LR
   not guarantee it.
 - **Feeds** lose nothing: 1.5 for an integer, a complex number for a real one and a value out of
   range are errors; TensorFlow truncates them. A value that equals an integer (2.0) may be fed for
-  it. `None` is an error; TensorFlow feeds NaN. So are text for a number, and a tensor that is fed
-  under two names; TensorFlow parses the first and takes the second value. The output number of a
-  fed tensor may be left out: `"x"` is `"x:0"`. A key names one tensor: feed the parts of a tuple of
-  tensors, of `IndexedSlices` and of sparse and ragged tensors one by one. Functions of
-  `make_callable_from_options` check the shapes of their arguments as `run` does.
+  it. `None` is an error; TensorFlow feeds NaN. So are text for a number or a bool, and a tensor
+  that is fed under two names; TensorFlow parses the first and takes the second value. The output
+  number of a fed tensor may be left out: `"x"` is `"x:0"`. A key names one tensor: feed the parts
+  of a tuple of tensors, of `IndexedSlices` and of sparse and ragged tensors one by one. Functions
+  of `make_callable_from_options` check the shapes of their arguments as `run` does.
 - **Fetches**: `"^x"` names the operation `x`. `partial_run` takes operations, too; TensorFlow
   refuses them.
 - **Sessions** report settings at once: an unknown device type in `device_count`, an unknown
@@ -223,7 +223,8 @@ units of the type's epsilon, with a reason for each group of ops.
   extrema of sorted segments with NaN, and of a product of complex numbers that are not finite.
   `ReluGrad` and similar ops multiply, so NaN stays NaN. The range of `QuantizeAndDequantizeV2` is
   that of the numbers beside NaN; in TensorFlow, NaN is left out as well unless it ends the input.
-  Kernels of JAX devices spread NaN and infinity over the rows and columns of a resized image.
+  Kernels of JAX devices spread NaN and infinity over the rows and columns of a resized image. `Erf`
+  of a `float64` far from zero is 1 or -1; TensorFlow 2.21 gives NaN.
 - **`Cast`** of a number out of range of an 8-bit or 16-bit integer keeps the low bits of its 32-bit
   value. TensorFlow does so for some elements, and takes the limit of the type for those that it
   converts several at a time.

@@ -66,7 +66,8 @@ class WrongProgram:
     def feed_of_complex(self) -> None:
         name = self.fed()
         value = np.asarray(self.feeds.get(name, 0))
-        self.feeds[name] = ["a", value.tolist()]
+        if value.dtype != bool:  # TensorFlow takes any text for true
+            self.feeds[name] = ["a", value.tolist()]
 
     def missing_feed(self) -> None:
         self.feeds.pop(self.fed(), None)

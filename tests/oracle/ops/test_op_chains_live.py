@@ -139,7 +139,8 @@ def indices_of(chain, size):
 
 UNARY = {
     **dict.fromkeys(("Neg", "Square", "Sign"), NUMBERS),
-    **dict.fromkeys(("Floor", "Ceil", "Rint", "IsNan", "IsInf", "Sqrt", "Tanh", "Erf"), FLOATS),
+    **dict.fromkeys(("Floor", "Ceil", "Rint", "IsNan", "IsInf", "Sqrt", "Tanh"), FLOATS),
+    "Erf": (np.float32, *FLOATS[2:]),  # TensorFlow's of a float64 far from zero is NaN
     **dict.fromkeys(("Invert", "PopulationCount"), INTEGERS),
     **dict.fromkeys(("ZerosLike", "OnesLike"), ANY[:-1]),
 }

@@ -157,6 +157,7 @@ class ShapeContext:
             InvalidArgumentError: the op has no such input, or its value is not a shape.
         """
         sizes = self.partial_value(name)
+        self.shape(name).with_rank_at_most(1)
         if sizes is None:
             count = self.shape(name)[0] if self.shape(name).rank == 1 else None
             return UNKNOWN_SHAPE if count is None else TensorShape((None,) * count)

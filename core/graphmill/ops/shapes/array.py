@@ -22,10 +22,9 @@ if TYPE_CHECKING:
 _UNCHANGED = """
     BatchMatrixBandPart BatchMatrixSetDiag CheckNumerics CheckNumericsV2 DebugGradientIdentity
     DebugGradientRefIdentity DeepCopy GuaranteeConst Identity InplaceAdd InplaceSub InplaceUpdate
-    InvertPermutation MatrixBandPart MatrixSetDiag MatrixSetDiagV2 MatrixSetDiagV3 OnesLike
-    PreventGradient RefIdentity Reverse ReverseSequence ReverseV2 Roll ScatterNdNonAliasingAdd
-    Snapshot StopGradient StridedSliceAssign TensorScatterAdd TensorScatterMax TensorScatterMin
-    TensorScatterSub TensorScatterUpdate TensorStridedSliceUpdate ZerosLike
+    MatrixBandPart MatrixSetDiag MatrixSetDiagV2 MatrixSetDiagV3 OnesLike PreventGradient
+    RefIdentity Reverse ReverseSequence ScatterNdNonAliasingAdd Snapshot StopGradient
+    StridedSliceAssign TensorStridedSliceUpdate ZerosLike
 """
 
 
@@ -382,6 +381,29 @@ def broadcast_sizes(op: ShapeContext) -> TensorShape:
     return TensorShape((None if first is None or second is None else max(first, second),))
 
 
+@bounded_by(OutputBound.INPUT)
+def rolled(op: ShapeContext) -> TensorShape:
+    """Return the shape of a rolled tensor, which is no scalar."""
+    return op.inputs[0].with_rank_at_least(1)
+
+
+@bounded_by(OutputBound.INPUT)
+def scattered(op: ShapeContext) -> TensorShape:
+    """Return the shape of a tensor into which rows are scattered, after a check of these."""
+    tensor, indices, updates = op.inputs
+    tensor.with_rank_at_least(1)
+    indices.with_rank_at_least(1)
+    if tensor.num_elements() == 0 and (indices.num_elements() or updates.num_elements()):
+        raise InvalidArgumentError("Indices and updates specified for empty input")
+    if indices.dims is None or updates.dims is None:
+        return tensor
+    outer, depth = len(indices.dims) - 1, indices[-1]
+    indices[:outer].merge_with(updates[:outer])
+    if depth is not None and tensor.dims is not None:
+        tensor[depth:].merge_with(updates[outer:])
+    return tensor
+
+
 SHAPES: Final[dict[str, ShapeFunction]] = common.table(
     (_UNCHANGED, common.unchanged),
     ("IdentityN", common.each_unchanged),
@@ -406,7 +428,14 @@ SHAPES: Final[dict[str, ShapeFunction]] = common.table(
     ("Slice", sliced),
     ("StridedSlice", strided_slice),
     ("Pad PadV2 MirrorPad", padded),
-    ("Tile", tiled),
+    ("Tile", common.with_ranks(tiled, multiples=1)),
+    ("InvertPermutation", common.of_rank(1)),
+    ("ReverseV2", common.with_ranks(common.unchanged, axis=1)),
+    ("Roll", common.with_ranks(rolled, shift=(0, 1), axis=(0, 1))),
+    (
+        "TensorScatterAdd TensorScatterMax TensorScatterMin TensorScatterSub TensorScatterUpdate",
+        scattered,
+    ),
     ("Gather GatherV2", gathered),
     ("GatherNd", gathered_slices),
     ("OneHot", one_hot),

@@ -25,8 +25,8 @@ def determinant(op: ShapeContext) -> TensorShape:
 def square(op: ShapeContext) -> TensorShape:
     """Return the shape of the input, whose matrices must be square."""
     shape = op.inputs[0].with_rank_at_least(2)
-    merged_size(shape[-2], shape[-1])
-    return shape
+    size = merged_size(shape[-2], shape[-1])
+    return shape if shape.dims is None else shape[:-2].concatenate((size, size))
 
 
 def einsum(op: ShapeContext) -> TensorShape:

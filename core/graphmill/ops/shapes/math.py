@@ -24,10 +24,10 @@ _UNARY = """
     Reciprocal Rint Round Rsqrt Sigmoid Sign Sin Sinh Spence Sqrt Square Tan Tanh
 """
 _BINARY = """
-    Add AddV2 ApproximateEqual Atan2 Betainc BitwiseAnd BitwiseOr BitwiseXor Complex Div DivNoNan
-    FloorDiv FloorMod Greater GreaterEqual Igamma IgammaGradA Igammac LeftShift Less LessEqual
-    LogicalAnd LogicalOr Maximum Minimum Mod Mul MulNoNan NextAfter Polygamma Pow RealDiv RightShift
-    SelectV2 SquaredDifference Sub TruncateDiv TruncateMod Xdivy Xlog1py Xlogy Zeta
+    Add AddV2 Atan2 BitwiseAnd BitwiseOr BitwiseXor Complex Div DivNoNan FloorDiv FloorMod Greater
+    GreaterEqual Igamma IgammaGradA Igammac LeftShift Less LessEqual LogicalAnd LogicalOr Maximum
+    Minimum Mod Mul MulNoNan NextAfter Polygamma Pow RealDiv RightShift SelectV2 SquaredDifference
+    Sub TruncateDiv TruncateMod Xdivy Xlog1py Xlogy Zeta
 """
 _NUMBERED_SEGMENTS = """
     SegmentMaxV2 SegmentMinV2 SegmentProdV2 SegmentSumV2 UnsortedSegmentMax UnsortedSegmentMin
@@ -107,6 +107,16 @@ def selected(op: ShapeContext) -> TensorShape:
     return op.inputs[1].merge_with(op.inputs[2])
 
 
+@bounded_by(OutputBound.INPUT)
+def equal_or_scalars(op: ShapeContext) -> TensorShape:
+    """Return the common shape of the inputs that are not scalars."""
+    merged, others = UNKNOWN_SHAPE, [shape for shape in op.inputs if shape.rank != 0]
+    for shape in others:
+        merged = merged.merge_with(shape)
+    is_certain = len(others) < 2 or any(shape.rank is not None for shape in others)
+    return SCALAR if not others else merged if is_certain else UNKNOWN_SHAPE
+
+
 def counted_range(op: ShapeContext) -> TensorShape:
     """Return the shape of a `Range`; its length is static if its bounds are."""
     values = [op.value(name) for name in ("start", "limit", "delta")]
@@ -170,18 +180,22 @@ SHAPES: Final[dict[str, ShapeFunction]] = common.table(
     (_BINARY, common.broadcast),
     (_REDUCTIONS, reduced),
     (_GRADIENTS, common.unchanged),
-    ("AddN AccumulateNV2", common.all_equal),
+    ("AddN AccumulateNV2 ApproximateEqual", common.all_equal),
+    ("Betainc", equal_or_scalars),
     ("Equal NotEqual", compared),
-    ("ArgMax ArgMin", arg_best),
+    ("ArgMax ArgMin", common.with_ranks(arg_best, dimension=0)),
     ("MatMul SparseMatMul", mat_mul),
     ("BatchMatMul BatchMatMulV2 BatchMatMulV3", batch_mat_mul),
     ("ClipByValue", common.unchanged),
     ("Select", selected),
     ("Cross", cross),
     ("Range", counted_range),
-    ("LinSpace", lin_space),
-    ("SegmentMax SegmentMean SegmentMin SegmentProd SegmentSum", segments),
-    (_NUMBERED_SEGMENTS, numbered_segments),
+    ("LinSpace", common.with_ranks(lin_space, start=0, stop=0, num=0)),
+    (
+        "SegmentMax SegmentMean SegmentMin SegmentProd SegmentSum",
+        common.with_ranks(segments, segment_ids=1),
+    ),
+    (_NUMBERED_SEGMENTS, common.with_ranks(numbered_segments, num_segments=0)),
     ("Bincount", lambda op: TensorShape((common.integer(op, "size"),))),
     ("DenseBincount", counted),
     ("HistogramFixedWidth", lambda op: TensorShape((common.integer(op, "nbins"),))),

@@ -18,10 +18,8 @@ if TYPE_CHECKING:
     from graphmill.ops.inference.shape_inference import ShapeContext, ShapeFunction
     from graphmill.ops.inference.tensor_shape import Size
 
-_UNCHANGED = """
-    Elu EluGrad LRN LeakyRelu LeakyReluGrad LogSoftmax Relu Relu6 Relu6Grad ReluGrad Selu SeluGrad
-    Softmax Softplus SoftplusGrad Softsign SoftsignGrad
-"""
+_UNCHANGED = "Elu LeakyRelu LogSoftmax Relu Relu6 Selu Softmax Softplus Softsign"
+_GRADIENTS = "EluGrad LeakyReluGrad Relu6Grad ReluGrad SeluGrad SoftplusGrad SoftsignGrad"
 
 
 def convolution(op: ShapeContext) -> TensorShape:
@@ -51,6 +49,11 @@ def convolved_input(op: ShapeContext) -> TensorShape:
     """Return the shape of a convolution's input gradient; unknown if only two sizes are given."""
     shape = op.value_as_shape("input_sizes")
     return shape if shape.rank == 4 else TensorShape((None,) * 4)
+
+
+def shape_input(name: str, rank: int) -> ShapeFunction:
+    """Return the shape function of ops whose output has the shape in an input, of a fixed rank."""
+    return lambda op: op.value_as_shape(name).with_rank(rank)
 
 
 def pool(op: ShapeContext) -> TensorShape:
@@ -92,10 +95,14 @@ def bias_gradient(op: ShapeContext) -> TensorShape:
 def batch_norm(op: ShapeContext) -> Any:
     """Return the shapes of `FusedBatchNorm` of any version."""
     shape = op.inputs[0].with_rank_at_least(4)
-    layout = op.get_attr("data_format")
-    channel = TensorShape((shape[1 if layout.startswith(b"NC") else -1],))
-    for other in op.inputs[1:3]:
+    if op.type != "FusedBatchNormV3":
+        shape = shape.with_rank(4)
+    axis = 1 if op.get_attr("data_format").startswith(b"NC") else -1
+    channel = TensorShape((shape[axis],))
+    for other in op.inputs[1 : 3 if op.get_attr("is_training") else 5]:
         channel = channel.merge_with(other.with_rank(1))
+    if shape.dims is not None:
+        shape = shape.with_axis(axis, channel[0])
     return [shape, *[channel] * 4, UNKNOWN_SHAPE][: op.num_outputs]
 
 
@@ -201,18 +208,22 @@ def _window_count(
 
 SHAPES: Final[dict[str, ShapeFunction]] = common.table(
     (_UNCHANGED, common.unchanged),
+    (_GRADIENTS, common.all_equal),
+    ("LRN", common.of_rank(4)),
     ("Conv2D Conv3D DepthwiseConv2dNative", convolution),
     ("AvgPool AvgPool3D MaxPool MaxPool3D", pool),
     ("MaxPoolWithArgmax", lambda _: [(None,) * 4] * 2),
-    ("AvgPoolGrad AvgPool3DGrad", common.shape_input("orig_input_shape")),
-    ("MaxPoolGrad MaxPool3DGrad MaxPoolGradV2", common.unchanged),
+    ("AvgPoolGrad", shape_input("orig_input_shape", 4)),
+    ("AvgPool3DGrad", shape_input("orig_input_shape", 5)),
+    ("MaxPoolGrad MaxPoolGradV2", common.of_rank(4)),
+    ("MaxPool3DGrad", common.of_rank(5)),
     ("Conv2DBackpropInput DepthwiseConv2dNativeBackpropInput", convolved_input),
-    ("Conv3DBackpropInputV2", common.shape_input("input_sizes")),
+    ("Conv3DBackpropInputV2", shape_input("input_sizes", 5)),
     (
         "Conv2DBackpropFilter DepthwiseConv2dNativeBackpropFilter",
-        common.shape_input("filter_sizes"),
+        shape_input("filter_sizes", 4),
     ),
-    ("Conv3DBackpropFilterV2", common.shape_input("filter_sizes")),
+    ("Conv3DBackpropFilterV2", shape_input("filter_sizes", 5)),
     ("BiasAdd", bias_added),
     ("BiasAddV1", common.unchanged),
     ("BiasAddGrad", bias_gradient),

@@ -15,18 +15,31 @@ if TYPE_CHECKING:
 
 _OF_SHAPE = """
     NonDeterministicInts ParameterizedTruncatedNormal RandomStandardNormal RandomUniform
-    RandomUniformInt StatefulStandardNormal StatefulStandardNormalV2 StatefulTruncatedNormal
-    StatefulUniform StatefulUniformFullInt StatefulUniformInt StatelessRandomNormal
-    StatelessRandomNormalV2 StatelessRandomUniform StatelessRandomUniformFullInt
-    StatelessRandomUniformFullIntV2 StatelessRandomUniformInt StatelessRandomUniformIntV2
-    StatelessRandomUniformV2 StatelessTruncatedNormal StatelessTruncatedNormalV2 TruncatedNormal
+    StatefulStandardNormal StatefulStandardNormalV2 StatefulTruncatedNormal StatefulUniform
+    StatefulUniformFullInt StatefulUniformInt TruncatedNormal
 """
+_SEEDED = """
+    StatelessRandomNormal StatelessRandomUniform StatelessRandomUniformFullInt
+    StatelessTruncatedNormal
+"""
+_KEYED = """
+    StatelessRandomNormalV2 StatelessRandomUniformFullIntV2 StatelessRandomUniformV2
+    StatelessTruncatedNormalV2
+"""
+_KEYS: Final = {"key": 1, "counter": 1, "alg": 0}
+_BOUNDS: Final = {"minval": 0, "maxval": 0}
 
 
 def sampled(op: ShapeContext) -> TensorShape:
     """Return the shape of `Multinomial`."""
     rows = op.inputs[0].with_rank(2)[0]
     return TensorShape((rows, common.integer(op, "num_samples")))
+
+
+def seeded(op: ShapeContext) -> TensorShape:
+    """Return the shape in the input `shape`, after a check of the two numbers of the seed."""
+    op.shape("seed").merge_with((2,))
+    return op.value_as_shape("shape")
 
 
 def for_each(op: ShapeContext) -> TensorShape:
@@ -36,6 +49,14 @@ def for_each(op: ShapeContext) -> TensorShape:
 
 SHAPES: Final[dict[str, ShapeFunction]] = common.table(
     (_OF_SHAPE, common.shape_input("shape")),
+    (_SEEDED, seeded),
+    (_KEYED, common.with_ranks(common.shape_input("shape"), **_KEYS)),
+    ("RandomUniformInt", common.with_ranks(common.shape_input("shape"), **_BOUNDS)),
+    ("StatelessRandomUniformInt", common.with_ranks(seeded, **_BOUNDS)),
+    (
+        "StatelessRandomUniformIntV2",
+        common.with_ranks(common.shape_input("shape"), **_KEYS, **_BOUNDS),
+    ),
     ("RandomShuffle StatelessShuffle", common.unchanged),
     ("Multinomial StatelessMultinomial", sampled),
     ("RandomGamma RandomPoisson RandomPoissonV2", for_each),

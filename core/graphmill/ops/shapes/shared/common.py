@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 from graphmill.errors import InvalidArgumentError
@@ -36,6 +37,29 @@ def each_unchanged(op: ShapeContext) -> Any:
     """Return for each output the shape of the input with the same index."""
     shapes = list(op.inputs[: op.num_outputs])
     return shapes[0] if op.num_outputs == 1 else shapes
+
+
+def of_rank(rank: int) -> ShapeFunction:
+    """Return the shape function of ops whose output is like input 0, which has a fixed rank."""
+    return bounded_by(OutputBound.INPUT)(lambda op: op.inputs[0].with_rank(rank))
+
+
+def with_ranks(function: ShapeFunction, **ranks: int | tuple[int, int]) -> ShapeFunction:
+    """Return a shape function that checks inputs before it calls another one.
+
+    Args:
+        function: the other one.
+        ranks: the rank of inputs, by name; or the lowest and the highest.
+    """
+
+    @wraps(function)
+    def checked(op: ShapeContext) -> Any:
+        for name, rank in ranks.items():
+            lowest, highest = (rank, rank) if isinstance(rank, int) else rank
+            op.shape(name).with_rank_at_least(lowest).with_rank_at_most(highest)
+        return function(op)
+
+    return checked
 
 
 @bounded_by(OutputBound.INPUT)

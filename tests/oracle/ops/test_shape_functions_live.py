@@ -1,0 +1,137 @@
+"""Shape functions contradict TensorFlow's in no random node, and refuse what it refuses.
+
+A node is a stored case of its op with a few changes. Its inputs are constants, or placeholders of
+which some sizes are unknown or wrong. `GRAPHMILL_SHAPES=30:40` compares the nodes of these seeds.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections import defaultdict
+
+import numpy as np
+import pytest
+
+import graphmill
+from graphmill import errors, proto
+from graphmill.ops.attrs.attr_types import ShapeAttr
+from graphmill.ops.attrs.attr_value import attr_to_proto
+from graphmill.ops.definition.op_registry import OpRegistry
+from graphmill.ops.inference.shape_inference import shape_function
+from graphmill.testing.case import load_cases, parse_cases
+from graphmill.testing.case_graph import NODE, case_graph, make_constant
+from graphmill.testing.case_inputs import SpecError
+from graphmill.testing.generators.op_instances import Sweep, is_swept
+
+pytestmark = pytest.mark.oracle
+
+OPS = OpRegistry()
+ABORTS = {"GatherV2", "SplitV", "Zeta"}
+"""Ops for some of whose invalid constants TensorFlow ends the process."""
+MISTAKEN = {"DenseBincount"}
+"""Ops of whose values TensorFlow infers another shape than they have."""
+EARLY = {"BatchSvd", "OneHot", "SparseReduceMax", "SparseReduceSum", "Substr", "UniqueWithCounts"}
+"""Ops whose inputs graphmill refuses when the node is added, TensorFlow when it runs."""
+CHECKED = (
+    *("AdjustContrastv2", "AdjustHue", "AdjustSaturation", "ApproximateEqual"),
+    *("EluGrad", "HSVToRGB", "InvertPermutation", "LRN", "LeakyReluGrad", "LinSpace", "RGBToHSV"),
+    *("RandomUniformInt", "Relu6Grad", "ReluGrad", "Roll", "SegmentMax"),
+    *("SegmentMean", "SegmentMin", "SegmentProd", "SegmentSum", "SeluGrad", "SoftplusGrad"),
+    *("SoftsignGrad", "StatelessRandomNormal", "StatelessRandomUniform", "TensorScatterAdd"),
+    *("StatelessRandomUniformInt", "StatelessTruncatedNormal", "TensorScatterMax", "Tile"),
+    *("TensorScatterMin", "TensorScatterSub", "TensorScatterUpdate", "UnsortedSegmentMax"),
+    *("UnsortedSegmentMin", "UnsortedSegmentProd", "UnsortedSegmentSum", "Betainc", "Cholesky"),
+)
+"""Ops that refuse all shapes that TensorFlow refuses; kernels check what the others do not."""
+
+
+def seeds() -> range:
+    first, _, end = os.environ.get("GRAPHMILL_SHAPES", "2").rpartition(":")
+    return range(int(first or 0), int(end))
+
+
+def cases_by_op():
+    found = defaultdict(list)
+    for case in load_cases():
+        op_def = OPS.get(case.op)
+        is_used = case.program is None and is_swept(op_def) and case.op not in ABORTS
+        if is_used and shape_function(op_def) is not None:
+            found[case.op].append(case)
+    return found
+
+
+def vary(message, feeds, draw):
+    """Make the inputs of a node constants, or placeholders that are known in part or wrong."""
+    for node in message.node:
+        if node.op != "Placeholder" or node.name == NODE:
+            continue
+        kind = draw.choice(["constant"] * 4 + ["unknown"] + ["known"] * 2 + ["partly"] * 2)
+        value = feeds[f"{node.name}:0"]
+        if kind == "constant":
+            make_constant(node, value)
+        elif kind != "unknown":
+            sizes = list(np.shape(value))
+            if kind == "partly":
+                sizes = [-1 if draw.random() < 0.4 else size for size in sizes]
+                if sizes and draw.random() < 0.2:
+                    sizes[draw.randrange(len(sizes))] = draw.choice([0, 1, 2, 5])
+            node.attr["shape"].Clear()
+            attr_to_proto(ShapeAttr(sizes), node.attr["shape"])
+
+
+def graphs(op, cases, seed):
+    """Yield graphs of an op as bytes."""
+    draw = random.Random(f"{op}|{seed}")
+    for text in Sweep(OPS.get(op), cases, seed).texts(1):
+        try:
+            (case,) = parse_cases(text, "sweep")
+            made = case_graph(case, OPS)
+            message = made.graph_def
+            vary(message, made.feeds, draw)
+        except (SpecError, errors.OpError, ValueError):  # what was drawn is no node
+            continue
+        yield message.SerializeToString()
+
+
+def theirs(tf, content):
+    """Return the shapes of the outputs, or the error; a negative size is one, too."""
+    try:
+        with tf.Graph().as_default() as graph:
+            tf.import_graph_def(tf.compat.v1.GraphDef.FromString(content), name="")
+        found = [one.shape for one in graph.get_operation_by_name(NODE).outputs]
+    except (ValueError, tf.errors.OpError) as error:
+        return str(error)
+    return [None if shape.rank is None else tuple(shape.as_list()) for shape in found]
+
+
+def ours(content):
+    """Return the same of graphmill, which infers the shapes of an imported node when asked."""
+    try:
+        graph = graphmill.Graph.from_graph_def(proto.GraphDef.FromString(content))
+        return [one.shape for one in graph.get_operation_by_name(NODE).outputs]
+    except errors.OpError as error:
+        return str(error)
+
+
+def difference(op, expected, actual):
+    """Return what is wrong, or nothing."""
+    if isinstance(expected, str):
+        is_missed = op in CHECKED and not isinstance(actual, str)
+        return f"refused by TensorFlow: {expected}" if is_missed else ""
+    if isinstance(actual, str):
+        return "" if op in EARLY else f"refused: {actual}"
+    pairs = zip(expected, actual, strict=True)
+    is_same = op in MISTAKEN or all(found.is_compatible_with(shape) for shape, found in pairs)
+    return "" if is_same else f"{actual}, not {expected}"
+
+
+@pytest.mark.parametrize("seed", seeds())
+def test_shapes_do_not_contradict_tensorflows(seed, tf):
+    wrong = []
+    for op, cases in cases_by_op().items():
+        for content in graphs(op, cases, seed):
+            found = difference(op, theirs(tf, content), ours(content))
+            if found:
+                wrong.append(f"{op}: {found}\n{proto.GraphDef.FromString(content)}")
+    assert not wrong, "\n".join(wrong)
