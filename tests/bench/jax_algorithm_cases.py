@@ -146,7 +146,7 @@ def _pooled(axes: Any, *shapes: tuple[int, ...]) -> list[Any]:
 
 
 def _select_and_scatter(x: Any, _out: Any, gradient: Any, axes: Any) -> Any:
-    window, strides, pads = nn_pool_grad._window_arguments(axes)
+    window, strides, pads = nn_pool.window_arguments(axes)
     start = np.float32(-np.inf)
     _, transpose = jax.vjp(
         lambda value: lax.reduce_window(value, start, lax.max, window, strides, pads), x
