@@ -11,10 +11,10 @@ from graphmill.dtypes import as_dtype
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
 from graphmill_plugins.kernels._support import refuse_objects, shape_text
-from graphmill_plugins.kernels.string.hash import fingerprint64
+from graphmill_plugins.kernels.string.hash import fingerprints64
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
     from graphmill.spi import Value
 
@@ -42,10 +42,10 @@ def fingerprint(data: Value, method: Value, T: np.dtype[Any]) -> Value:
         content = hashes.reshape((rows, width * _BYTES))
     else:
         content = np.ascontiguousarray(data).reshape((rows, width)).view(np.uint8)
-    return _hashed(row.tobytes() for row in content)
+    return _hashed([row.tobytes() for row in content])
 
 
-def _hashed(texts: Iterable[bytes]) -> Value:
+def _hashed(texts: Sequence[bytes]) -> Value:
     """Return the little-endian bytes of the hash of each text, one text to a row."""
-    hashes = np.array([fingerprint64(text) for text in texts], "<u8")
+    hashes = fingerprints64(texts).astype("<u8", copy=False)
     return hashes.view(np.uint8).reshape((hashes.size, _BYTES))

@@ -14,13 +14,14 @@ import numpy as np
 
 from graphmill import errors
 from graphmill.spi import kernel
+from graphmill.spi.kernels import cancellable
 from graphmill_plugins.kernels._strings import map_numbers
 from graphmill_plugins.kernels.string._fingerprint import MAX_SCALAR_HASHES, fingerprints
 from graphmill_plugins.kernels.string._murmur import murmur_hashes
 from graphmill_plugins.kernels.string._sip_hash import sip_hashes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Sequence
 
     from graphmill.spi import Value
 
@@ -31,6 +32,8 @@ HASH_K1 = 0xB492B66FBE98F273
 _MAX_SCALAR_BYTES = 640
 """Total number of bytes up to which hashing strings one by one is faster."""
 _K2 = 0x9AE16A3B2F90404F
+_LONG_BYTES = 1 << 16
+"""Size from which hashing one string takes long enough to end early with its step."""
 
 
 def fetch(text: bytes, start: int) -> int:
@@ -121,8 +124,18 @@ def weak_hash_32(text: bytes, start: int, a: int, b: int) -> tuple[int, int]:
     return (a + z) & _MASK, (b + c) & _MASK
 
 
+def _starts(end: int, size: int) -> Iterable[int]:
+    """Return where the blocks of a string start; those of a long one end with the step."""
+    starts = range(0, end, size)
+    return starts if end < _LONG_BYTES else cancellable(starts)
+
+
 def fingerprint64(text: bytes) -> int:
-    """Return FarmHash's Fingerprint64, an unsigned 64-bit integer."""
+    """Return FarmHash's Fingerprint64, an unsigned 64-bit integer.
+
+    Raises:
+        CancelledError: the text is long, and the step was cancelled.
+    """
     size = len(text)
     if size <= 16:
         return hash_to_16(text)
@@ -135,7 +148,7 @@ def fingerprint64(text: bytes) -> int:
     v, w = (0, 0), (0, 0)
     x = x * _K2 + fetch(text, 0)
     end = (size - 1) // 64 * 64
-    for start in range(0, end, 64):
+    for start in _starts(end, 64):
         x = rotate(x + y + v[0] + fetch(text, start + 8), 37) * HASH_K1
         y = rotate(y + v[1] + fetch(text, start + 48), 42) * HASH_K1
         x = (x ^ w[1]) & _MASK
@@ -175,7 +188,7 @@ def hash64(text: bytes, seed: int = _SEED) -> int:
     factor = 0xC6A4A7935BD1E995
     state = seed ^ (len(text) * factor & _MASK)
     whole = len(text) & ~7
-    for start in range(0, whole, 8):
+    for start in _starts(whole, 8):
         block = fetch(text, start) * factor & _MASK
         block = (block ^ (block >> 47)) * factor & _MASK
         state = (state ^ block) * factor & _MASK
@@ -183,6 +196,13 @@ def hash64(text: bytes, seed: int = _SEED) -> int:
         state = (state ^ int.from_bytes(text[whole:], "little")) * factor & _MASK
     state = (state ^ (state >> 47)) * factor & _MASK
     return state ^ (state >> 47)
+
+
+def fingerprints64(items: Sequence[bytes]) -> Any:
+    """Return the Fingerprint64 of each string, as uint64."""
+    if len(items) <= MAX_SCALAR_HASHES and sum(map(len, items)) <= _MAX_SCALAR_BYTES:
+        return np.array([fingerprint64(item) for item in items], np.uint64)
+    return fingerprints(items, fingerprint64)
 
 
 def _buckets(function: Callable[[bytes], int], value: Value, count: int) -> Value:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from graphmill import errors
+from graphmill.runtime.steps.step_runner import running
 from graphmill_plugins.kernels.string._fingerprint import fingerprints
-from graphmill_plugins.kernels.string.hash import fingerprint64
+from graphmill_plugins.kernels.string.hash import fingerprint64, hash64
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,3 +43,21 @@ def test_few_long_strings_are_hashed_as_one_by_one(call: Callable[..., Any]) -> 
 
 def test_the_result_is_unsigned() -> None:
     assert fingerprints([b"a", b"b"], fingerprint64).dtype == np.uint64
+
+
+@pytest.mark.parametrize("function", [fingerprint64, hash64])
+def test_hashing_a_long_string_ends_when_the_step_is_cancelled(
+    function: Callable[[bytes], int],
+) -> None:
+    """A string of 64 KiB has the hash of its blocks; hashing it stops between blocks."""
+    text = bytes(1 << 17)
+    assert function(text) == function(bytes(1 << 17))
+    with running(SimpleNamespace(is_cancelled=True)), pytest.raises(errors.CancelledError):
+        function(text)
+
+
+def test_many_rows_have_the_fingerprints_of_single_ones(call: Callable[..., Any]) -> None:
+    rows = np.arange(300, dtype=np.int64).reshape(100, 3)
+    got = call("Fingerprint", rows, np.array(b"farmhash64", object))
+    expected = [fingerprint64(row.tobytes()).to_bytes(8, "little") for row in rows]
+    assert [bytes(row) for row in got] == expected
