@@ -52,6 +52,13 @@ GREEDY: dict[str, Build] = {
         const(ints([1, 2])), const(ints(10**7)), const(np.float32(1)), const(np.float32(0))
     ),
     "Pad": lambda const: ops.array.pad(const(np.ones(4, np.float32)), const(ints([[0, 10**7]]))),
+    "Dilation2D": lambda const: ops.nn.dilation2d(
+        const(np.ones((1, 100, 100, 1), np.float32)),
+        const(np.ones((6, 6, 1), np.float32)),
+        strides=[1, 1, 1, 1],
+        rates=[1, 400, 400, 1],
+        padding="SAME",
+    ),
     "Range": lambda const: ops.math.range(const(ints(0)), const(ints(10**7)), const(ints(1))),
     "LinSpace": lambda const: ops.math.lin_space(
         const(np.float32(0)), const(np.float32(1)), const(ints(10**7))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from graphmill.spi.kernels import cancellable
+from graphmill_plugins.kernels._support import check_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -41,10 +42,16 @@ def taps_of(xp: ArrayNamespace, x: Value, axes: Sequence[Axis]) -> Iterator[Tap]
 
 
 def padded_input(xp: ArrayNamespace, x: Value, axes: Sequence[Axis]) -> Value:
-    """Return the input with the zeros that the windows read around it."""
+    """Return the input with the zeros that the windows read around it.
+
+    Raises:
+        ResourceExhaustedError: dilations make it larger than the memory budget.
+    """
     pads = [(axis.before, max(axis.after, _reach(axis) - axis.size - axis.before)) for axis in axes]
     if not any(map(any, pads)):
         return x
+    sizes = (axis.size + before + after for axis, (before, after) in zip(axes, pads, strict=True))
+    check_size((x.shape[0], *sizes, x.shape[-1]), "the padded input", itemsize=x.dtype.itemsize)
     return xp.pad(x, [(0, 0), *pads, (0, 0)])
 
 
