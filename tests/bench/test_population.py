@@ -26,3 +26,15 @@ def test_results_are_those_of_tensorflow(folder: Path, mode: str, tmp_path: Path
 
 def test_the_sample_has_cases_of_each_kind() -> None:
     assert len(SMOKE) >= 20
+
+
+@pytest.mark.parametrize(("mode", "tier"), [("off", "interpreted"), ("eager", "compiled")])
+def test_the_tier_of_the_steps_is_reported(mode: str, tier: str, tmp_path: Path) -> None:
+    (folder,) = (folder for folder in SMOKE if folder.name == "elementwise_16")
+    case = CaseFolder(folder, tmp_path)
+    runner = Runner(case, {"graphmill": {"jit": mode}})
+    try:
+        runner.step(*case.feeds(0))
+        assert runner.tier() == tier
+    finally:
+        runner.close()

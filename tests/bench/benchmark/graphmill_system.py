@@ -24,9 +24,11 @@ class Runner:
         self.step = self.session.make_callable(case.fetches, case.feed_names, targets=case.targets)
 
     def tier(self) -> str:
-        """Return the current tier; "" if the session does not report it."""
-        tell = getattr(self.session, "tier", None)
-        return "" if tell is None else str(tell())
+        """Return the highest tier that parts of the steps so far ran in."""
+        stats = self.session.stats()
+        if stats.compiled_calls:
+            return "compiled"
+        return "straight-line" if stats.straight_calls else "interpreted"
 
     def close(self) -> None:
         self._owner.close()
