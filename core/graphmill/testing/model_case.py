@@ -138,11 +138,11 @@ class ModelCase:
         if mode == "exact" or expected.dtype.kind in "iub":
             count = int(np.count_nonzero(actual != expected))
             return (f"{count} of {expected.size} values differ" if count else ""), 0.0
+        wide = complex if expected.dtype.kind == "c" else float
+        actual, expected = actual.astype(wide), expected.astype(wide)
         if mode == "stats":
-            actual, expected = (
-                np.array([x.mean(dtype=float), x.std(dtype=float)]) for x in (actual, expected)
-            )
-        return self._close(actual.astype(float), expected.astype(float))
+            actual, expected = (np.array([x.mean(), x.std()]) for x in (actual, expected))
+        return self._close(actual, expected)
 
     def _close(self, actual: Values, expected: Values) -> tuple[str, float]:
         finite = np.isfinite(expected)

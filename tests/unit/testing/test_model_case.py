@@ -54,6 +54,14 @@ def test_wrong_results_are_described(make, graphmill_host):
     assert case.check([np.array([np.nan, -2], np.float32)], 0).problem
 
 
+@pytest.mark.parametrize("mode", ["allclose", "stats"])
+def test_imaginary_parts_are_compared(make, mode):
+    expected = np.array([1 + 2j, 3 + 4j], np.complex64)
+    case = make(expected=expected, compare=[mode])
+    assert case.check([expected], 0).problem == ""
+    assert "largest error" in case.check([expected.conj()], 0).problem
+
+
 def test_steps_take_their_batches(make, graphmill_host):
     case = make(expected=-X, fed=X, batches=2, steps=2)
     with case.session(graphmill_host) as session:
