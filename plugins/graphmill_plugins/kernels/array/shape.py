@@ -276,7 +276,7 @@ def _pairs(s0: Value, s1: Value) -> list[tuple[int, int]]:
     for name, pair_shape in (("s0", s0), ("s1", s1)):
         if pair_shape.ndim != 1:
             raise InvalidArgumentError(
-                f"In[{name}] must be a vector.{shape_text(pair_shape.shape)}"
+                f"In[{name}] must be a vector, got shape {shape_text(pair_shape.shape)}"
             )
     count = max(len(s0), len(s1))
     x, y = ((1,) * (count - len(s)) + tuple(to_ints(s)) for s in (s0, s1))

@@ -207,7 +207,7 @@ def _padded(
         if len(sizes) != len(shape):
             raise InvalidArgumentError(
                 f"All elements in a batch must have the same rank as the padded shape for "
-                f"component{index}: expected rank {len(shape)} but got element with rank "
+                f"component {index}: expected rank {len(shape)} but got element with rank "
                 f"{len(sizes)}"
             )
     largest = list(map(max, zip(*shapes, strict=True)))

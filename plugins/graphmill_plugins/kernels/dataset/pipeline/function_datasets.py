@@ -1,15 +1,13 @@
-"""Map, Filter, TakeWhile, Scan and Interleave: datasets that call a function per element.
+"""Map, Filter, TakeWhile, Scan and interleaves: datasets with a function or a selector.
 
 Semantics: tensorflow/core/kernels/data/{map,filter,flat_map,interleave}_dataset_op.cc and
-experimental/{scan,take_while,group_by_window,group_by_reducer}_dataset_op.cc.
+experimental/{scan,take_while,directed_interleave}_dataset_op.cc.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Final
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from graphmill.errors import InvalidArgumentError, OutOfRangeError
 from graphmill.spi.kernels import check_cancelled
@@ -34,8 +32,6 @@ if TYPE_CHECKING:
         Elements,
         Scope,
     )
-
-_INT64: Final = np.int64
 
 
 class Map(Dataset):
@@ -359,7 +355,7 @@ class _Directed(ElementIterator):
             choice = int(next(self._selector)[0])
             if not 0 <= choice < len(self._sources):
                 raise InvalidArgumentError(
-                    f"Selector index out of range: {choice} >= {len(self._sources)}"
+                    f"Selector index {choice} is not in [0, {len(self._sources)})"
                 )
             source = self._sources[choice]
             if source is None:
