@@ -75,18 +75,18 @@ def _space_to_batch(xp: ArrayNamespace, x: Value, block: tuple[int, ...], paddin
 
 
 @kernel("BatchToSpaceND", static=("block_shape", "crops"))
-def batch_to_space_nd(xp: ArrayNamespace, x: Value, block_shape: Value, crops: Value) -> Value:
+def batch_to_space_nd(_xp: ArrayNamespace, x: Value, block_shape: Value, crops: Value) -> Value:
     """Undo SpaceToBatchND: move blocks out of the batch, then crop."""
-    return _batch_to_space(xp, x, _checked_block(x, block_shape), crops)
+    return _batch_to_space(x, _checked_block(x, block_shape), crops)
 
 
 @kernel("BatchToSpace", static=("crops",))
-def batch_to_space(xp: ArrayNamespace, x: Value, crops: Value, *, block_size: int) -> Value:
+def batch_to_space(_xp: ArrayNamespace, x: Value, crops: Value, *, block_size: int) -> Value:
     """Like BatchToSpaceND for square blocks of images."""
-    return _batch_to_space(xp, x, _checked_image(x, block_size), crops)
+    return _batch_to_space(x, _checked_image(x, block_size), crops)
 
 
-def _batch_to_space(_xp: ArrayNamespace, x: Value, block: tuple[int, ...], crops: Value) -> Value:
+def _batch_to_space(x: Value, block: tuple[int, ...], crops: Value) -> Value:
     count, block_size = len(block), math.prod(block)
     pairs = checked_paddings(crops, count)
     if x.shape[0] % block_size:
@@ -155,16 +155,16 @@ def depth_to_space(
             raise InvalidArgumentError(
                 f"Input depth dimension {depth} should be divisible by: {step * step}"
             )
-        less = depth // (step * step)
+        new_depth = depth // (step * step)
         if data_format == "NCHW":
             batch, _, height, width = x.shape
-            parts = x.reshape((batch, step, step, less, height, width))
+            parts = x.reshape((batch, step, step, new_depth, height, width))
             moved = parts.transpose((0, 3, 4, 1, 5, 2))
-            return moved.reshape((batch, less, height * step, width * step))
+            return moved.reshape((batch, new_depth, height * step, width * step))
         batch, height, width, _ = x.shape
-        parts = x.reshape((batch, height, width, step, step, less))
+        parts = x.reshape((batch, height, width, step, step, new_depth))
         moved = parts.transpose((0, 1, 3, 2, 4, 5))
-        return moved.reshape((batch, height * step, width * step, less))
+        return moved.reshape((batch, height * step, width * step, new_depth))
 
     return move
 

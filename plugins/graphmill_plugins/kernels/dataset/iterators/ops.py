@@ -7,7 +7,6 @@ prefetched element blocks no thread.
 
 from __future__ import annotations
 
-import itertools
 import weakref
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -65,7 +64,6 @@ if TYPE_CHECKING:
     Structure = tuple[Sequence[DType], Sequence[Shape]]
 
 _STATE = ("state",)
-_numbers = itertools.count()
 
 
 class IteratorPosition(NamedTuple):
