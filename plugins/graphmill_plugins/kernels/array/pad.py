@@ -118,10 +118,8 @@ def _edge(mode: str) -> int:
 
 def _mirrored(size: int, before: int, after: int, mode: str) -> Value:
     """Return the source index of each element of a mirrored dimension."""
-    indices = np.abs(np.arange(-before, size + after)) if mode == "REFLECT" else None
-    if indices is None:
-        indices = np.arange(-before, size + after)
-        indices = np.where(indices < 0, -1 - indices, indices)
+    indices = np.arange(-before, size + after)
+    indices = np.where(indices < 0, _edge(mode) - 1 - indices, indices)
     last = size - 1
     return np.where(indices > last, 2 * last + 1 - _edge(mode) - indices, indices)
 
