@@ -90,16 +90,12 @@ class _Choosing(ElementIterator):
         self._fastest: Elements | None = None
 
     def __next__(self) -> Element:
+        if self._experiments <= 0 and self._fastest is None:
+            self._fastest = self._choose()
         if self._fastest is not None:
             return next(self._fastest)
-        element: Element | None = None
-        failure: OpError | None = None
-        if self._experiments > 0:
-            element, failure = self._measure()
-            self._experiments -= 1
-        else:
-            self._choose()
-            return next(self)
+        self._experiments -= 1
+        element, failure = self._measure()
         if failure is not None:
             raise failure
         if element is None:
@@ -119,6 +115,6 @@ class _Choosing(ElementIterator):
             seconds.append(time.perf_counter() - start)
         return results[0]
 
-    def _choose(self) -> None:
+    def _choose(self) -> Elements:
         typical = [float(np.percentile(one, _PERCENTILE)) if one else 0.0 for one in self._seconds]
-        self._fastest = self._sources[typical.index(min(typical))]
+        return self._sources[typical.index(min(typical))]
