@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _LENGTH: Final = struct.Struct(">I")
 _LARGEST_LITERAL: Final = 1 << 16
-"""Maximum size of a block that TensorFlow reads: 256 KiB."""
+"""The longest literal whose length takes two bytes; TensorFlow reads blocks up to 256 KiB."""
 _LITERAL_WITH_TWO_LENGTH_BYTES: Final = bytes([61 << 2])
 
 
