@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -52,7 +51,7 @@ def write(case: Case, root: Path) -> Path:
 
 def _results(graph: Any, built: Any, steps: int) -> list[Any]:
     feeds = {f"{name}:0": value for name, value in built.feeds.items()}
-    with tempfile.TemporaryDirectory(), tf1.Session(graph=graph) as session:
+    with tf1.Session(graph=graph) as session:
         session.run(_INIT)
         fetches = [*built.fetches, *built.targets]
         runs = [session.run(fetches, feeds)[: len(built.fetches)] for _ in range(steps)]
