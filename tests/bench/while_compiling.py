@@ -95,9 +95,10 @@ def main() -> None:
     write = sys.stdout.write
     write(_ROW.format("", "interpreted", "compiling", "steps", "median", "longest", "compiled"))
     for name in names:
-        case = CaseFolder(arguments.folder / name, Path(tempfile.mkdtemp()))
-        before = interpreted(case)
-        during, after = compiled(case, lambda: background.wait_idle(0))
+        with tempfile.TemporaryDirectory() as scratch:
+            case = CaseFolder(arguments.folder / name, Path(scratch))
+            before = interpreted(case)
+            during, after = compiled(case, lambda: background.wait_idle(0))
         median, longest = statistics.median(during or [0.0]), max(during, default=0.0)
         write(
             _ROW.format(
