@@ -35,7 +35,7 @@ def verdict(case: Case, run: Run, backend: str) -> str:
     Args:
         case: the case.
         run: runs it.
-        backend: "numpy", "jax" or "session"; selects the tolerances and the `skip` reasons.
+        backend: "numpy", "jax", "session" or "jit"; selects the tolerances and the `skip` reasons.
 
     Raises:
         NotApplicableError: the case does not apply to this runner.
@@ -60,7 +60,7 @@ def difference(
         case: the case, which states how to compare and may override the tolerance.
         expected: TensorFlow's result.
         actual: graphmill's result.
-        backend: the backend that computed it: "numpy", "jax" or "session".
+        backend: the backend that computed it: "numpy", "jax", "session" or "jit".
         slack: factor for the tolerance.
     """
     if backend == "jax" and case.error_from == "values" and not actual.error:

@@ -75,7 +75,7 @@ Reserved keys
     compare      "close" (default), "exact", "shape" (dtype and shape only), "set" (in any order)
     unspecified  [3, 4]: outputs with undefined content in TensorFlow: dtype and shape only
     close        {rtol = 1e-3, atol = 0, why = "..."}: overrides the tolerances of tolerances.toml
-    skip         {jax = "why"}: backends (numpy, jax, session) that this case is not run on
+    skip         {jax = "why"}: backends (numpy, jax, session, jit) that do not run this case
     differs      "why": graphmill's result differs on purpose; `error` is graphmill's error, if any
     expect       graphmill's outputs, written like inputs, if its result `differs`
     draw         index of the draw

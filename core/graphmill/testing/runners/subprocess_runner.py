@@ -46,8 +46,8 @@ class CaseProcess:
     """A runner in a subprocess, which is restarted after a crash.
 
     Args:
-        backend: "tensorflow", "numpy", "session" or "jax"; or GRADIENTS or TENSORFLOW_GRADIENTS,
-            which return the results of `gradient_results`.
+        backend: "tensorflow", "numpy", "session", "jax" or "jit"; or GRADIENTS or
+            TENSORFLOW_GRADIENTS, which return the results of `gradient_results`.
         python: the interpreter; for TensorFlow, one that has it installed.
         seconds: the time limit for a case, after which the process is killed.
     """
