@@ -54,6 +54,16 @@ class CaseGraph:
     dtypes: tuple[str, ...]
 
 
+def case_types(case: Case) -> list[Types]:
+    """Return the element types of a case's inputs; a tuple for an input that is a list."""
+    return [
+        tuple(as_dtype(one.dtype) for one in tree)
+        if isinstance(tree, tuple)
+        else as_dtype(tree.dtype)
+        for tree in case.inputs
+    ]
+
+
 def node_attrs(
     op_def: OpDef, input_types: Sequence[Types], raw: Mapping[str, Any]
 ) -> dict[str, Any]:

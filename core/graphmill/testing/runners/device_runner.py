@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill import errors, proto
-from graphmill.dtypes import as_dtype
 from graphmill.graph.device_name import parse_device_name
 from graphmill.lowering.kernel_lookup import try_find_op_kernel
 from graphmill.runtime.resources.variables import ResourceHandle, Variable
 from graphmill.session.session import Session
-from graphmill.testing.case_graph import node_attrs
+from graphmill.testing.case_graph import case_types, node_attrs
 from graphmill.testing.fakes.host_variants import with_devices
 from graphmill.testing.runners.kernel_runner import NotApplicableError
 from graphmill.testing.runners.session_runner import SessionRunner
@@ -77,14 +76,8 @@ class DeviceRunner(SessionRunner):
         if case.program is not None:
             return True  # soft placement finds a device for each of its nodes
         op_def = self._host.ops.get(case.op)
-        types: list[Any] = [
-            tuple(as_dtype(one.dtype) for one in tree)
-            if isinstance(tree, tuple)
-            else as_dtype(tree.dtype)
-            for tree in case.inputs
-        ]
         try:
-            attrs = node_attrs(op_def, types, case.attrs)
+            attrs = node_attrs(op_def, case_types(case), case.attrs)
         except errors.OpError:
             return True  # the attrs are invalid: the session reports it
         return try_find_op_kernel(self._host.kernels, op_def, attrs, self._example()) is not None

@@ -13,15 +13,15 @@ import numpy as np
 
 from graphmill import errors
 from graphmill.deprecations import renamed_name
-from graphmill.dtypes import DType, as_dtype
 from graphmill.runtime.kernels.op_kernel import OpKernel, OpKernelConstruction, bind
 from graphmill.testing.case_folder import case_folder
-from graphmill.testing.case_graph import NODE, node_attrs
+from graphmill.testing.case_graph import NODE, case_types, node_attrs
 from graphmill.testing.golden import CaseResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from graphmill.dtypes import DType
     from graphmill.ops.definition.op_def import OpDef
     from graphmill.ops.definition.op_registry import OpRegistry
     from graphmill.runtime.kernels.kernel import KernelDef
@@ -97,13 +97,7 @@ class KernelRunner:
         if case.program is not None:
             raise NotApplicableError("the case is a program, which needs a session")
         op_def = self._ops.get(case.op)
-        types: list[Any] = [
-            tuple(as_dtype(one.dtype) for one in tree)
-            if isinstance(tree, tuple)
-            else as_dtype(tree.dtype)
-            for tree in case.inputs
-        ]
-        attrs = node_attrs(op_def, types, case.attrs)
+        attrs = node_attrs(op_def, case_types(case), case.attrs)
         op_def.check_attrs(attrs)
         if not self._kernels.registrations(op_def, ("numpy",)):
             raise NoKernelError(f"{case.op} has no kernel")
