@@ -41,7 +41,7 @@ class Sweep:
 
     def __init__(self, op_def: OpDef, cases: Sequence[Case], seed: int) -> None:
         self._op_def = op_def
-        self._seeds = [case for case in cases if not case.differs]
+        self._cases = [case for case in cases if not case.differs]
         self._random = random.Random(f"{op_def.name}|{seed}")
         self._changes: tuple[Callable[[Table], None], ...] = (
             *(self._retype, self._reshape, self._reshape, self._revalue, self._revalue),
@@ -50,7 +50,7 @@ class Sweep:
 
     def texts(self, count: int) -> Iterator[str]:
         """Yield instances as texts of case files with one case each."""
-        for _ in range(count if self._seeds else 0):
+        for _ in range(count if self._cases else 0):
             text = self._without_huge_values(
                 case_text(self._op_def.name, self._seeded(self._table()))
             )
@@ -74,7 +74,7 @@ class Sweep:
     def _table(self) -> Table:
         if self._random.random() < _FROM_SCRATCH and self._is_drawable():
             return self._drawn()
-        table = table_of(self._random.choice(self._seeds))
+        table = table_of(self._random.choice(self._cases))
         for _ in range(self._random.choice((1, 1, 1, 2, 2, 3))):
             try:
                 self._random.choice(self._changes)(table)
@@ -101,13 +101,11 @@ class Sweep:
             "in": [self._drawn_input(arg, types, shapes) for arg in self._op_def.input_args]
         }
         for attr in self._op_def.attrs:
-            taken = any(
-                attr.name in (a.type_attr, a.number_attr, a.type_list_attr)
-                for a in self._op_def.input_args
-            )
-            if attr.type == "type" and not taken:
+            if self._is_inferred(attr):
+                continue
+            if attr.type == "type":
                 table[attr.name] = types[attr.name]
-            elif not taken and (not attr.has_default or draw.random() < 0.3):
+            elif not attr.has_default or draw.random() < 0.3:
                 value = op_values.attr(draw, attr, None)
                 if value is not None:
                     table[attr.name] = value
