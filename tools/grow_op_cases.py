@@ -26,6 +26,7 @@ import _checkout  # noqa: F401 - puts the checkout on the path
 from graphmill.dtypes import as_dtype
 from graphmill.ops.definition.op_registry import OpRegistry
 from graphmill.testing.case import case_files, load_cases, parse_cases
+from graphmill.testing.case_writer import case_text, toml
 from graphmill.testing.dtype_coverage import covered_types
 from graphmill.testing.oracle.cpu_types import cpu_types
 
@@ -51,7 +52,7 @@ def main() -> int:
             missing = [n for n in names if n not in types[op][attr] and n not in LEFT_OUT]
             table = missing and first_fit(ops, op, attr, missing, rows)
             if table:
-                by_family[ops.get(op).family].append(text_of(op, table))
+                by_family[ops.get(op).family].append(case_text(op, table))
     for family in sorted(by_family):
         if not options.file or family in options.file:
             write(family, by_family[family])
@@ -141,28 +142,6 @@ def with_type(spec: Any, attr: str) -> str:
     if isinstance(spec, str):
         return SPEC.sub(attr, spec)
     return f"{attr}: {spec!r}"
-
-
-def text_of(op: str, table: dict[str, Any]) -> str:
-    lines = [f"[[{op}]]"]
-    for key, value in table.items():
-        if key == "each":
-            lines += [f"each.{name} = {toml(values)}" for name, values in value.items()]
-        else:
-            lines.append(f"{key} = {toml(value)}")
-    return "\n".join(lines)
-
-
-def toml(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False)
-    if isinstance(value, list):
-        return "[" + ", ".join(map(toml, value)) + "]"
-    if isinstance(value, dict):
-        return "{ " + ", ".join(f"{k} = {toml(v)}" for k, v in value.items()) + " }"
-    return repr(value)
 
 
 def write(family: str, tables: list[str]) -> None:

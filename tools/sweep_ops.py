@@ -21,6 +21,7 @@ from collections import Counter, defaultdict
 from pathlib import Path
 
 import _checkout  # noqa: F401 - puts the checkout on the path
+from make_op_cases import brief
 
 from graphmill.ops.definition.op_registry import OpRegistry
 from graphmill.testing.case import Case, load_cases
@@ -93,12 +94,6 @@ def sweep(op, seeds, options, theirs, ours, counts):
                     "difference": difference,
                     "tensorflow": brief(expected.message),
                 }
-
-
-def brief(message: str) -> str:
-    """Remove the Python traceback of the node from TensorFlow's message."""
-    text = message.partition("\nNode: ")[2].partition("\n\t [[")[0].strip() or message
-    return text.partition("\nRegistered devices")[0][:300]
 
 
 if __name__ == "__main__":
