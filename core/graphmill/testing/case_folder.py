@@ -43,12 +43,12 @@ class CaseFolder:
 def case_folder(case: Case) -> Iterator[CaseFolder]:
     """Create a temporary folder while a case that needs one runs."""
     trees = [*case.inputs, *(case.program.feed.values() if case.program else ())]
-    if not any(map(_asks, trees)):
+    if not any(map(_uses_folder, trees)):
         yield CaseFolder()
         return
     with tempfile.TemporaryDirectory() as path:
         yield CaseFolder(path)
 
 
-def _asks(tree: InputTree) -> bool:
+def _uses_folder(tree: InputTree) -> bool:
     return any("{tmp}" in one.how for one in (tree if isinstance(tree, tuple) else (tree,)))

@@ -148,15 +148,15 @@ def _exact_difference(expected: Values, actual: Values) -> str:
 def _close_difference(
     expected: Values, actual: Values, bound: _Bound, eps: float, kind: Any
 ) -> str:
-    wide_want, wide_have = expected.astype(kind), actual.astype(kind)
-    nan_want, nan_have = np.isnan(wide_want), np.isnan(wide_have)
-    if not np.array_equal(nan_want, nan_have):
-        return "NaN positions differ: " + _first(expected, actual, nan_want != nan_have)
+    wide_expected, wide_actual = expected.astype(kind), actual.astype(kind)
+    expected_nan, actual_nan = np.isnan(wide_expected), np.isnan(wide_actual)
+    if not np.array_equal(expected_nan, actual_nan):
+        return "NaN positions differ: " + _first(expected, actual, expected_nan != actual_nan)
     with np.errstate(all="ignore"):
-        equal = (wide_want == wide_have) | nan_want
-        allowed = np.broadcast_to(bound.of(wide_want, eps), expected.shape)
-        close = np.abs(wide_have - wide_want) <= allowed
-    wrong = ~(equal | (close & np.isfinite(wide_want)))
+        equal = (wide_expected == wide_actual) | expected_nan
+        allowed = np.broadcast_to(bound.of(wide_expected, eps), expected.shape)
+        close = np.abs(wide_actual - wide_expected) <= allowed
+    wrong = ~(equal | (close & np.isfinite(wide_expected)))
     return _first(expected, actual, wrong) + _allowed(allowed[wrong]) if wrong.any() else ""
 
 

@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, Final
 
-_WORST: Final = ("passed", "skipped", "failed")
+_OUTCOMES: Final = ("passed", "skipped", "failed")  # from the best to the worst
 _MAX_LISTED: Final = 12
 
 
@@ -49,7 +49,7 @@ class CoverageReport:
             "suites": {name: dict(counts) for name, counts in sorted(self.suites.items())},
             "clauses": clauses,
             "rows": clauses,  # the old name, which the next version removes
-            "ops": {outcome: self._ops(outcome) for outcome in _WORST},
+            "ops": {outcome: self._ops(outcome) for outcome in _OUTCOMES},
             "reasons": {op: self.reasons[op] for op in self._ops("skipped") if op in self.reasons},
         }
 
@@ -59,21 +59,21 @@ class CoverageReport:
 
     def lines(self) -> list[str]:
         """Return the report as text."""
-        made = [
+        lines = [
             f"{name}: {', '.join(f'{n} {outcome}' for outcome, n in sorted(counts.items()))}"
             for name, counts in sorted(self.suites.items())
         ]
-        for outcome in _WORST:
+        for outcome in _OUTCOMES:
             names = [name for name, worst in sorted(self.clauses.items()) if worst == outcome]
             if names:
-                made.append(f"clauses {outcome}: {' '.join(names)}")
-        for outcome in _WORST:
+                lines.append(f"clauses {outcome}: {' '.join(names)}")
+        for outcome in _OUTCOMES:
             ops = self._ops(outcome)
             if ops:
                 more = f" and {len(ops) - _MAX_LISTED} more" if len(ops) > _MAX_LISTED else ""
                 listed = "" if outcome == "passed" else f": {', '.join(ops[:_MAX_LISTED])}{more}"
-                made.append(f"ops {outcome}: {len(ops)}{listed}")
-        return made
+                lines.append(f"ops {outcome}: {len(ops)}{listed}")
+        return lines
 
     def _ops(self, outcome: str) -> list[str]:
         return sorted(op for op, worst in self.ops.items() if worst == outcome)
@@ -84,4 +84,4 @@ def _worse(previous: str | None, outcome: str) -> str:
         return outcome
     if {previous, outcome} == {"passed", "skipped"}:
         return "passed"
-    return max(previous, outcome, key=_WORST.index)
+    return max(previous, outcome, key=_OUTCOMES.index)

@@ -42,14 +42,14 @@ class _Watch:
         """Record an event that a kernel has caused without the broker."""
         if not self.packages or event not in _EVENTS:
             return
-        caller = self._kernel(sys._getframe(1))  # noqa: SLF001 - the only way to see the stack
+        caller = self._kernel_frame(sys._getframe(1))  # noqa: SLF001 - the only way to see the stack
         if caller is not None and not _is_of_package(arguments, caller):
             name = caller.f_globals.get("__name__")
             subject = f" {arguments[0]!r}" if arguments else ""
             self.found.append(f"{name}.{caller.f_code.co_name}: {event}{subject}")
 
-    def _kernel(self, frame: FrameType | None) -> FrameType | None:
-        """Return the function of a kernel that has caused an event without the broker."""
+    def _kernel_frame(self, frame: FrameType | None) -> FrameType | None:
+        """Return the frame of a kernel's function that has caused an event without the broker."""
         while frame is not None:
             name = str(frame.f_globals.get("__name__", ""))
             if _is_within(name, self.packages):

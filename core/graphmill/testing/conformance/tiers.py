@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 TIERS: Final = ("off", "tiered", "eager")
 """The modes of `config.graphmill.jit` under which steps run."""
 _STEPS: Final = 8  # compilation of a signature begins after the third, that of the graph later
-_NUM_STEPS: Final = 3
+_FAULTY_STEPS: Final = 4  # after each step without the fault, one with it
 _TIMEOUT_MS: Final = 60_000  # includes the import of JAX
 _KERNELS: Final[dict[str, dict[str, Any]]] = {
     "any backend": {},
@@ -116,12 +116,12 @@ class TierTests:
         """Return a function that opens a session on a host with one more plugin."""
 
         @contextmanager
-        def made(plugin: object, graph: Callable[[Host], Any]) -> Iterator[_Steps]:
+        def opened(plugin: object, graph: Callable[[Host], Any]) -> Iterator[_Steps]:
             host = Host(plugins=[*plugins, plugin])
             with Session(graph=graph(host), host=host, config=config) as session:
                 yield _Steps(session, host)
 
-        return made
+        return opened
 
     def must_compile(self, place: str, tier: str) -> bool:
         """Return whether a kernel that can be compiled must be, after some steps of a tier."""
@@ -245,7 +245,7 @@ class TierTests:
         tier_program = PROGRAMS[program]
         graph = self._graph_of(tier_program, place, "Foreign>Faulty")
         with open_session(faulty(give), graph) as steps:
-            for _ in range(_NUM_STEPS + 1):
+            for _ in range(_FAULTY_STEPS):
                 steps.run(tier_program.fetch, {**tier_program.feeds, "x:0": 5.0})
                 error = steps.error(tier_program.fetch, tier_program.feeds)
                 assert type(error) is InternalError, repr(error)

@@ -64,13 +64,13 @@ def find_jit_difference(
         deterministic: run clusters only as straight-line code; results must be equal bit for bit.
         device_type: the device type to place nodes on, if it has kernels; empty for no request.
     """
-    name, graph_def, feeds, start, steps = _made(kind, seed, host)
+    name, graph_def, feeds, start, steps = _generate(kind, seed, host)
     if device_type:
         for node in graph_def.node:
             node.device = f"/device:{device_type}:0"
 
     def results(mode: str) -> list[Any]:
-        return _answers(graph_def, feeds, start, steps, host, jit_config(mode, device_type))
+        return _results(graph_def, feeds, start, steps, host, jit_config(mode, device_type))
 
     expected = results("off")
     if kind in ("structured", "references"):
@@ -86,15 +86,15 @@ def find_jit_difference(
 _Steps = list[tuple[list[str], list[str]]]
 
 
-def _made(kind: str, seed: int, host: Host) -> tuple[str, Any, dict[str, Any], str, _Steps]:
+def _generate(kind: str, seed: int, host: Host) -> tuple[str, Any, dict[str, Any], str, _Steps]:
     """Return name, graph, feeds, the initial node, and the fetches and targets of the steps."""
     if kind == "flat":
         flat = random_graph(seed, host.ops, nodes=12)
         return flat.name, flat.graph_def, flat.feeds, "", [(list(flat.fetches), [])]
     if kind == "variables":
-        made = variable_graph(seed, host.ops)
-        steps = [(list(made.fetches), list(made.targets))] * _STEPS
-        return made.name, made.graph_def, made.feeds, made.start, steps
+        variables = variable_graph(seed, host.ops)
+        steps = [(list(variables.fetches), list(variables.targets))] * _STEPS
+        return variables.name, variables.graph_def, variables.feeds, variables.start, steps
     graph = structured_graph(seed, host.ops, depth=2, references=kind == "references")
     graph_def = graph_to_graph_def(graph.graph)
     return graph.name, graph_def, graph.feeds, graph.start, [([f], []) for f in graph.fetches]
@@ -112,7 +112,7 @@ def _without_dead(steps: _Steps, results: Sequence[Any]) -> _Steps:
     return [*([(alive, [])] if alive else []), *dead]
 
 
-def _answers(
+def _results(
     graph_def: Any,
     feeds: dict[str, Any],
     start: str,

@@ -55,9 +55,9 @@ def value_differences(op: str, cases: Sequence[Case], host: Host) -> Iterator[st
         host: the host of the sessions.
     """
     for case in islice(_distinct(cases), _MAX_CASES):
-        difference = _first_difference(case, host)
-        if difference:
-            yield f"{op}, {case.id}: {difference}"
+        detail = _first_difference(case, host)
+        if detail:
+            yield f"{op}, {case.id}: {detail}"
 
 
 def _distinct(cases: Iterable[Case]) -> Iterator[Case]:

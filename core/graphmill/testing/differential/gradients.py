@@ -93,12 +93,12 @@ def _difference(expected: Values, actual: Values, expected_type: str, type_: str
         return ""
     expected_type = expected_type.removesuffix(ROWS)
     kind = np.complex128 if expected_type.startswith("complex") else np.float64
-    wide_want, wide_have = expected.astype(kind), actual.astype(kind)
+    wide_expected, wide_actual = expected.astype(kind), actual.astype(kind)
     with np.errstate(all="ignore"):
-        finite = np.abs(wide_want[np.isfinite(wide_want)])
-        room = _BOUND[expected_type] * (np.abs(wide_want) + finite.max(initial=0.0))
-        alike = (wide_want == wide_have) | (np.isnan(wide_want) & np.isnan(wide_have))
-        alike |= (np.abs(wide_have - wide_want) <= room) & np.isfinite(wide_want)
+        finite = np.abs(wide_expected[np.isfinite(wide_expected)])
+        allowed = _BOUND[expected_type] * (np.abs(wide_expected) + finite.max(initial=0.0))
+        alike = (wide_expected == wide_actual) | (np.isnan(wide_expected) & np.isnan(wide_actual))
+        alike |= (np.abs(wide_actual - wide_expected) <= allowed) & np.isfinite(wide_expected)
     if alike.all():
         return ""
     where = tuple(int(i) for i in np.argwhere(~np.atleast_1d(alike))[0]) if expected.ndim else ()

@@ -74,7 +74,7 @@ class _Drawer:
         self._name = name
         self._resources = resources
         self._simulation = Simulation(resources)
-        self._sessions = 2 if chance(chooser, 4) else 1
+        self._num_sessions = 2 if chance(chooser, 4) else 1
         self._setups: list[SetUp] = []
 
     def program(self, count: int) -> Program:
@@ -113,7 +113,7 @@ class _Drawer:
             yield self._partial()
 
     def _session(self) -> int:
-        return self._chooser.integer(0, self._sessions - 1) * chance(self._chooser, 2)
+        return self._chooser.integer(0, self._num_sessions - 1) * chance(self._chooser, 2)
 
     def _step(self, resource: Resource) -> Step:
         return resource.draw(self._chooser)
@@ -145,29 +145,28 @@ class _Drawer:
             yield Pending(waiting, release, session)
 
     def _wrong(self) -> Call:
-        m = "m"
-        nobody = Value("float32", 1.0)
-        words = Value("string", [b"a", b"b"])
+        number = Value("float32", 1.0)
+        strings = Value("string", [b"a", b"b"])
         choices: list[tuple[Any, tuple[tuple[str, Any], ...]]] = [
             ("nothing:0", ()),
             ("nothing", ()),
-            (f"{m}_sum:7", ()),
-            (["m_tanh:0", "m_tanh:x"], ((f"{m}_c:0", nobody),)),
+            ("m_sum:7", ()),
+            (["m_tanh:0", "m_tanh:x"], (("m_c:0", number),)),
             (None, ()),
             (3, ()),
-            (f"{m}_tanh:0", ((f"{m}_c:0", words),)),
-            (f"{m}_tanh:0", (("nothing:0", nobody),)),
-            (f"{m}_tanh:0", ((f"{m}_c:3", nobody),)),
-            (f"{m}_void", ((f"{m}_a:0", nobody),)),
-            (f"{m}_tanh", ((f"{m}_a:0", nobody),)),
+            ("m_tanh:0", (("m_c:0", strings),)),
+            ("m_tanh:0", (("nothing:0", number),)),
+            ("m_tanh:0", (("m_c:3", number),)),
+            ("m_void", (("m_a:0", number),)),
+            ("m_tanh", (("m_a:0", number),)),
             ([], ()),
             ([[], {}], ()),
-            ({"x": [f"{m}_fixed:0", []]}, ()),
-            ([f"{m}_fixed:0", f"{m}_fixed:0"], ()),
-            ([f"{m}_three:0", f"{m}_c:0"], ((f"{m}_c:0", nobody),)),
-            (f"{m}_fixed:0", ((f"{m}_three:0", Value("float32", [1.0, 2.0])),)),
-            (f"{m}_fixed:0", ((f"{m}_fixed:0", Value("float32", [7.0, 8.0, 9.0])),)),
-            (f"{m}_c:0", ()),
+            ({"x": ["m_fixed:0", []]}, ()),
+            (["m_fixed:0", "m_fixed:0"], ()),
+            (["m_three:0", "m_c:0"], (("m_c:0", number),)),
+            ("m_fixed:0", (("m_three:0", Value("float32", [1.0, 2.0])),)),
+            ("m_fixed:0", (("m_fixed:0", Value("float32", [7.0, 8.0, 9.0])),)),
+            ("m_c:0", ()),
             ((), ()),
         ]
         fetches, feeds = pick(self._chooser, choices)
