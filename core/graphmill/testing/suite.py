@@ -111,9 +111,8 @@ def _ops_of(name: str) -> tuple[str, ...]:
     host = default_host()
     ops: list[str] = []
     owners: set[str] = set()
-    for op in sorted(
-        {*host.kernels.ops()} & {*host.ops.names()}
-    ):  # compilers' own ops are not in `ops`
+    # Kernels of compilers' own ops have no OpDef in the host.
+    for op in sorted({*host.kernels.ops()} & {*host.ops.names()}):
         for entry in host.kernels.registrations(host.ops.get(op)):
             if isinstance(entry.owner, Provenance):
                 owners.add(entry.owner.plugin)

@@ -158,7 +158,7 @@ class _Execution:
         self._graph = system.graph(graph_def)
         self._sessions: dict[int, Any] = {}
         self._partial: dict[str, Any] = {}
-        self._kept: dict[str, Any] = {}
+        self._handles: dict[str, Any] = {}
 
     def results(self) -> list[Any]:
         waits = [outcome is Outcome.WAITS for outcome in outcomes(self._program)]
@@ -168,7 +168,7 @@ class _Execution:
                 for call, wait in zip(self._program.calls, waits, strict=True)
             ]
         finally:
-            self._kept.clear()
+            self._handles.clear()
             for session in self._sessions.values():
                 session.close()
 
@@ -220,7 +220,7 @@ class _Execution:
         position = 0
         for step in steps:
             if step.label:
-                self._kept[step.label] = result[position]
+                self._handles[step.label] = result[position]
                 result[position] = "a session handle"
             position += len(step.fetches) + len(step.targets)
         return result
@@ -248,8 +248,8 @@ class _Execution:
     def _value(self, value: Value | Handle) -> Any:
         if isinstance(value, Value):
             return value.array()
-        kept = self._kept.get(value.label)
-        return b"no handle" if kept is None else getattr(kept, "handle", kept)
+        handle = self._handles.get(value.label)
+        return b"no handle" if handle is None else getattr(handle, "handle", handle)
 
 
 def _plain(value: Any) -> Any:
@@ -286,8 +286,8 @@ def _copied(result: Any) -> Any:
 def differences(program: Program, expected: list[Any], actual: list[Any]) -> list[str]:
     """Return a line for each call that differs between two executions.
 
-    A failure agrees with the expected one if its class is that class or a subclass: ours are both
-    status errors and Python's own where TensorFlow raises those.
+    A failure agrees with the expected one if its class is that class or a subclass: where
+    TensorFlow raises an error of Python, that of graphmill is a status error as well.
     """
     lines = []
     both = zip(program.calls, expected, actual, strict=True)
