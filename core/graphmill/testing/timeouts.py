@@ -40,7 +40,7 @@ def within(call: Callable[[], _T], what: str, seconds: float = TIMEOUT) -> _T:
         except BaseException as error:  # noqa: BLE001 - re-raised in the caller's thread
             outcome.append((None, error))
 
-    thread = threading.Thread(target=run, daemon=True, name="graphmill kit")
+    thread = threading.Thread(target=run, daemon=True, name="graphmill test")
     thread.start()
     thread.join(seconds)
     if thread.is_alive():
