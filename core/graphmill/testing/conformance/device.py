@@ -239,7 +239,7 @@ class DeviceTests:
 
     @clauses("P3", "R1")
     def test_tensors_cross_to_the_cpu_and_back(self, host: Host, name: str, config: Any) -> None:
-        """A value is copied host, device, host, device."""
+        """A value goes from the host to the device, to the host and to the device again."""
         graph = Graph()
         with graph.as_default():
             x = graph.placeholder("float32", [None], name="x")
@@ -265,9 +265,9 @@ class DeviceTests:
             with graph.device("/device:CPU:0"):
                 text = string.as_string(math.sum(turned, [0, 1]), precision=1)
         with Session(graph=graph, host=host, config=config) as session:
-            shape, said = session.run([array_shape(graph, turned), text], {x: np.ones((2, 3))})
+            shape, rendered = session.run([array_shape(graph, turned), text], {x: np.ones((2, 3))})
         assert shape.tolist() == [3, 2]
-        assert said == b"6.0"
+        assert rendered == b"6.0"
 
     @clauses("E7")
     def test_loops_run_on_it(self, host: Host, name: str, config: Any) -> None:
@@ -427,7 +427,9 @@ class DeviceTests:
         options = proto.RunOptions(timeout_in_ms=200)
         with Session(graph=graph, host=with_faults(host, kind, faults), config=config) as session:
             with pytest.raises((errors.DeadlineExceededError, errors.InternalError)) as caught:
-                within(lambda: session.run(y, {x: [1]}, options=options), "a step that lost")
+                within(
+                    lambda: session.run(y, {x: [1]}, options=options), "a step that lost a transfer"
+                )
             assert isinstance(caught.value, errors.DeadlineExceededError) or (
                 "stuck" in caught.value.message
             )
