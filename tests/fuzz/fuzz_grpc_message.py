@@ -37,11 +37,9 @@ def seeds() -> list[bytes]:
     with graph.as_default():
         graph.constant(1.0, name="c")
     register = proto.RegisterGraphRequest(session_handle="s", graph_def=graph.as_graph_def())
-    server = proto.ServerDef(job_name="worker", protocol="grpc")
-    server.cluster.job.add(name="worker").tasks[0] = "127.0.0.1:1"
     known = {
         "CreateWorkerSession": proto.CreateWorkerSessionRequest(
-            session_handle="s", server_def=server
+            session_handle="s", server_def=_server_def()
         ),
         "RegisterGraph": register,
         "RunGraph": proto.RunGraphRequest(session_handle="s", graph_handle="g", step_id=1),
@@ -52,13 +50,17 @@ def seeds() -> list[bytes]:
     ]
 
 
+def _server_def() -> Any:
+    server_def = proto.ServerDef(job_name="worker", protocol="grpc")
+    server_def.cluster.job.add(name="worker").tasks[0] = "127.0.0.1:1"
+    return server_def
+
+
 @cache
 def _behaviours() -> dict[str, Any]:
-    server = proto.ServerDef(job_name="worker", protocol="grpc")
-    server.cluster.job.add(name="worker").tasks[0] = "127.0.0.1:1"
     host, name = graphmill.default_host(), "/job:worker/replica:0/task:0"
     devices = DeviceMgr(create_devices(host, proto.ConfigProto(), name))
-    return WorkerService(host, devices, server).behaviours()
+    return WorkerService(host, devices, _server_def()).behaviours()
 
 
 def read_message(data: bytes) -> Any:
