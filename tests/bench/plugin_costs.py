@@ -71,8 +71,8 @@ def _forget_plugins() -> None:
 def assemble() -> float:
     """Return the processor time to assemble a host, with plugin modules imported again.
 
-    Neither other threads count nor the garbage collector, whose time depends on all that the
-    process holds.
+    It excludes other threads, and the garbage collector, whose time depends on all objects of the
+    process.
     """
     _forget_plugins()
     gc.disable()
@@ -105,8 +105,8 @@ def load_with_importlib() -> float:
 def discovery(rounds: int, count: int = COUNT) -> tuple[float, float, float]:
     """Return the shortest discovery times in seconds.
 
-    They are those of a host without `count` more plugins, of a host with them, and of `importlib`
-    for these plugins.
+    The first is that of a host without `count` more plugins, the second that of a host with them,
+    and the third that of `importlib` for these plugins.
     """
     with tempfile.TemporaryDirectory() as folder:
         install(Path(folder), count)
@@ -137,8 +137,8 @@ def session(plugins: list[object], device: str, size: int) -> Callable[[], objec
     config = graphmill.ConfigProto(device_count={"LOOPBACK": 1} if "LOOPBACK" in device else {})
     config.graphmill.jit = "off"
     host = graphmill.Host(plugins=plugins)
-    made = graphmill.Session(graph=chain(device, size), host=host, config=config)
-    call = made.make_callable("y:0", ["x:0"])
+    opened = graphmill.Session(graph=chain(device, size), host=host, config=config)
+    call = opened.make_callable("y:0", ["x:0"])
     x = np.random.default_rng(1).normal(size=(size, size)).astype(np.float32)
     call(x)
     return lambda: call(x)

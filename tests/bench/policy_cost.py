@@ -29,15 +29,15 @@ WARM_UP = 0.2
 class Times(NamedTuple):
     """The wall time of one call, and the processor time of the calling thread, in seconds."""
 
-    passed: float
+    wall: float
     thread: float
 
 
 def timed(call: Callable[[], object]) -> Times:
     """Return the times of a call."""
-    passed, thread = time.perf_counter(), time.thread_time()
+    wall, thread = time.perf_counter(), time.thread_time()
     call()
-    return Times(time.perf_counter() - passed, time.thread_time() - thread)
+    return Times(time.perf_counter() - wall, time.thread_time() - thread)
 
 
 def compare(
@@ -74,10 +74,13 @@ def main() -> None:
         lambda: load(model, trust=True),
         lambda: load(model, trust=False),
     )
-    with saved_model.load(model, trust=True) as free, saved_model.load(model, trust=False) as bound:
-        run_free = free.signatures["serving_default"]
-        run_bound = bound.signatures["serving_default"]
-        compare("step", options.steps, lambda: run_free(image), lambda: run_bound(image))
+    with (
+        saved_model.load(model, trust=True) as trusted,
+        saved_model.load(model, trust=False) as pure,
+    ):
+        run_trusted = trusted.signatures["serving_default"]
+        run_pure = pure.signatures["serving_default"]
+        compare("step", options.steps, lambda: run_trusted(image), lambda: run_pure(image))
 
 
 if __name__ == "__main__":

@@ -28,17 +28,17 @@ sys.path[:0] = [str(ROOT / "core"), str(ROOT / "plugins")]
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-QUESTIONS = Path(__file__).with_name("ops.toml")
+CASE_FILE = Path(__file__).with_name("ops.toml")
 REASONS = tomllib.loads(Path(__file__).with_name("slower.toml").read_text("utf-8"))
-LIMIT = 3  # times slower than TensorFlow, from which on there has to be a reason
+LIMIT = 3  # a case that is more times slower than in TensorFlow needs a reason
 MIN_SECONDS = 0.05  # for each measurement
-_SETTLING = 20  # calls: of the executor, of straight-line code, of a program until it is judged
+_SETTLING = 20  # calls until a compiled program has replaced the executor, or was found slower
 
 
 def cases() -> dict[str, Any]:
     from graphmill.testing.case import parse_cases
 
-    return {case.id: case for case in parse_cases(QUESTIONS.read_text("utf-8"), "bench")}
+    return {case.id: case for case in parse_cases(CASE_FILE.read_text("utf-8"), "bench")}
 
 
 def ours(jit: str, graph: Any) -> Callable[..., Any]:
@@ -84,7 +84,7 @@ def worker(make: Callable[[Any], Callable[..., Any]]) -> int:
                 made[case_id] = (make(graph), list(graph.feeds.values()))
                 made[case_id][0](*made[case_id][1])
             print("SECONDS", seconds(*made[case_id]), flush=True)
-        except Exception as error:  # noqa: BLE001 - a case that one side refuses is told as such
+        except Exception as error:  # noqa: BLE001 - a case that one side refuses is reported
             text = " ".join(str(error).split())[:100]
             print("SECONDS nan", type(error).__name__, text, flush=True)
     return 0
