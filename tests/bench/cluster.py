@@ -4,11 +4,11 @@
     python tests/bench/cluster.py [--tensorflow PYTHON] [--client graphmill] [--rounds 7]
     python tests/bench/cluster.py --stubs 1000
 
-Each system has a server on its own and a cluster of two tasks, all of them processes. One client
-runs each case on the systems in turns; figures are medians of the rounds. The client is
+Each system has one server that stands alone and a cluster of two tasks, each in its own process.
+One client runs each case on the systems in turns; figures are medians of the rounds. The client is
 TensorFlow's where `PYTHON` (or the variable GRAPHMILL_BENCH_TENSORFLOW) names an interpreter that
 has it, unless `--client graphmill` is given. `--stubs` times the control plane of a master alone,
-over workers of its process that answer at once.
+with workers in its own process that reply at once.
 """
 
 from __future__ import annotations
@@ -53,9 +53,11 @@ def main() -> None:
             name: stack.enter_context(start_cluster(python, name == OURS, PATHS))
             for name, python in pythons.items()
         }
-        shown = stack.enter_context(Client(pythons[client], client == OURS, Path(folder), PATHS))
+        session_client = stack.enter_context(
+            Client(pythons[client], client == OURS, Path(folder), PATHS)
+        )
         print(f"client: {client}; {options.rounds} rounds\n")
-        print(markdown(measure(cases, clusters, shown, options.rounds), clusters))
+        print(markdown(measure(cases, clusters, session_client, options.rounds), clusters))
 
 
 def parser() -> argparse.ArgumentParser:

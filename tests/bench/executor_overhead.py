@@ -95,7 +95,7 @@ CASES: dict[str, Callable[[], tuple[Any, str, int]]] = {
     "conditional": conditional,
     "loop": loop,
 }
-# Kernels that are run for each 1000 nodes: what a node is besides is the executor's own.
+# Kernels that run for each 1000 nodes; the rest of a node's time is the executor's own.
 KERNELS = {"chain": 1000, "wide": 1000, "conditional": 250, "loop": 333}
 
 

@@ -55,7 +55,7 @@ def normal(*shapes: tuple[int, ...]) -> list[Any]:
 
 
 def dense() -> Iterator[Case]:
-    """Return a dense convolution case; `chosen` is the selected alternative."""
+    """Yield dense convolution cases; `chosen` is the selected alternative."""
     for n, size, c, o, k, stride, chosen in (
         (1, 56, 64, 64, 3, 1, "winograd 4"),
         (1, 28, 128, 128, 3, 1, "winograd 4"),

@@ -6,7 +6,7 @@
 The model is a perceptron of four layers. Each server and the client share all cores. `wrk` (from
 the package of that name) is the client over HTTP; calls over gRPC are made by a Python process.
 Servers take turns; the table has the medians of the rounds. The first requests are answered while
-graphmill compiles a program for each size of batch, so that the warm-up is longer than that.
+graphmill compiles a program for each batch size; the warm-up lasts longer than that.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Result(NamedTuple):
         rate: answers per second.
         p50, p99: milliseconds.
         processor: milliseconds of processors that the server used for each answer. On a machine
-            that does other things, too, this says more than the rate.
+            with other work, this says more than the rate.
     """
 
     rate: float

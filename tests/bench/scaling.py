@@ -4,11 +4,12 @@
     python tests/bench/scaling.py loops --tensorflow PYTHON                # 1,000 to 1,000,000
     python tests/bench/scaling.py graphs --sizes 1000,10000 --tensorflow PYTHON
 
-`loops`: one loop of so many iterations (v1, functional, nested, or with a small product); the first
-steps and the steady one. `graphs`: graphs of so many nodes (a chain of additions, blocks of eight
-ops that repeat, calls of a function, a mixture without repetition); loading, the first step, the
-steady step, and the time until steps are as short as that. Each runtime has one process; rounds
-take turns, and the figures are medians. The results of both runtimes are compared.
+`loops`: one loop with each number of iterations (v1, functional, nested, or with a small product);
+the first steps and the steady one. `graphs`: graphs with each number of nodes (a chain of
+additions, blocks of eight ops that repeat, calls of a function, a mixture without repetition);
+loading, the first step, the steady step, and the time until steps are as short as that. Each
+runtime has one process; rounds take turns, and the figures are medians. The results of both
+runtimes are compared.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def v1_loop(trips: int) -> Any:
 
 
 def nested_loop(trips: int) -> Any:
-    """Make a loop in a loop, each with the root of all iterations."""
+    """Make a loop in a loop; each has the square root of `trips` iterations."""
     import graphmill
 
     side = round(math.sqrt(trips))

@@ -4,7 +4,7 @@
 
 Steps that are not traced, fill in a `StepTrace` and fill in a `RunMetadata` take turns. The figures
 are 20th percentiles of the CPU time of the process, so other work on the machine changes them
-little. The line "check of a node" is what a step pays that is not traced.
+little. The line "check of a node" is what a step that is not traced pays.
 """
 
 from __future__ import annotations

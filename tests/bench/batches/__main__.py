@@ -5,9 +5,9 @@
 
 The model is a small convolutional network. Each process reads all files, decodes them, scales the
 pixels to 0..1, runs batches, and writes a CSV file with a line for each image. The time begins when
-the libraries are imported, and ends when the file is written, so it has the loading of the model
-and everything that is compiled. TensorFlow's loop is taken twice: `tf.data` reads and decodes in
-parallel and ahead of the model, and a plain loop decodes one file after the other. Processes take
+the libraries are imported, and ends when the file is written, so it includes loading the model and
+all compilation. TensorFlow has two loops: in one, `tf.data` reads and decodes in parallel and ahead
+of the model; a plain one decodes one file after the other. Processes take
 turns; the table has the medians of the rounds.
 """
 
@@ -115,8 +115,8 @@ def check_equal(first: Path, second: Path) -> None:
 def _probabilities(path: Path) -> np.ndarray:
     with path.open(newline="") as stream:
         header, *lines = csv.reader(stream)
-    wanted = [index for index, name in enumerate(header) if name.startswith("probabilities[")]
-    return np.array([[float(line[index]) for index in wanted] for line in lines])
+    columns = [index for index, name in enumerate(header) if name.startswith("probabilities[")]
+    return np.array([[float(line[index]) for index in columns] for line in lines])
 
 
 def main() -> None:

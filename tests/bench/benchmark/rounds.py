@@ -100,7 +100,7 @@ def job_of(system: str, folder: Path, phase: str, plan: Plan) -> dict[str, Any]:
 def worker_environment() -> dict[str, str]:
     """Return the environment of a worker, in which Python caches byte code.
 
-    A fixed seed for hashes takes one source of noise away.
+    A fixed seed for hashes removes a source of noise.
     """
     variables = {
         name: text for name, text in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"

@@ -14,11 +14,11 @@ class Case(NamedTuple):
     """One case.
 
     Attributes:
-        name: shown.
+        name: its name in the table.
         graph: `alone` or `pair`.
-        num_bytes: that of the tensor that is fed and fetched.
-        steps: of one thread in a round.
-        threads: how many run steps at once.
+        num_bytes: the size of the tensor that is fed and fetched.
+        steps: the number of steps of a thread in a round.
+        threads: the number of threads that run steps at the same time.
     """
 
     name: str

@@ -36,7 +36,7 @@ def run_steps(session: Any, value: Any, steps: int) -> None:
     for _ in range(steps):
         found = session.run("y:0", {"x:0": value})
     if found.shape != value.shape or found[-1] != value[-1]:
-        raise AssertionError("the server gave another tensor than it was fed")
+        raise AssertionError("the server returned a tensor other than the one it was fed")
 
 
 def measure(session: Any, num_bytes: int, steps: int, threads: int) -> float:

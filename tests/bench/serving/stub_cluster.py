@@ -61,12 +61,12 @@ class StubWorker(WorkerInterface):
         del session_handle
         self._count("RunGraph", 0)
         done(StepResult({key: np.float32(0) for key in call.outputs}), None)
-        return _nothing
+        return _cancel_ended
 
     def _answer(self, method: str, request: Any, done: Any, response: Any) -> Callable[[], None]:
         self._count(method, request.ByteSize())
         done(response, None)
-        return _nothing
+        return _cancel_ended
 
     def _count(self, method: str, size: int) -> None:
         found = self._counts.setdefault(method, [0, 0])
@@ -103,7 +103,7 @@ def measure_stubs(num_tasks: int) -> str:
         times.append(time.perf_counter())
     session.close()
     times.append(time.perf_counter())
-    names = ("begin a session", "take the graph", "first step", "another step", "close")
+    names = ("create the session", "extend the graph", "first step", "another step", "close")
     spans = [after - before for before, after in itertools.pairwise(times)]
     lines = [f"{num_tasks} tasks", "", "| what | time |", "|---|---:|"]
     lines += [f"| {name} | {span:.3f} s |" for name, span in zip(names, spans, strict=True)]
@@ -112,5 +112,5 @@ def measure_stubs(num_tasks: int) -> str:
     return "\n".join(lines)
 
 
-def _nothing() -> None:
-    """Withdraw a call that has ended."""
+def _cancel_ended() -> None:
+    """Cancel a call that has ended, which does nothing."""
