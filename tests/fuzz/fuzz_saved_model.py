@@ -95,7 +95,7 @@ def fuzz(data: bytes) -> None:
 def _replaced(name: str, content: bytes) -> Iterator[Path]:
     """Replace a file of the model; yield the model's folder.
 
-    A copy of the folder for each input would take longer than to load it. The files are new ones
+    Copying the folder for each input would take longer than loading it. The files are new ones
     each time, because the old ones may still be mapped into memory.
     """
     path = _model() / name

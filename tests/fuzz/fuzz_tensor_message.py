@@ -60,7 +60,7 @@ def fuzz(data: bytes) -> None:
     except DecodeError:
         return
     size = np.prod([float(max(dim.size, 0)) for dim in message.tensor_shape.dim], initial=1.0)
-    if size > 1 << 22:  # one value may stand for as many as a message can have
+    if size > 1 << 22:  # one value can fill a tensor of any size
         return
     with typed_errors():
         decode_tensor(message, default_host().variants)

@@ -136,7 +136,7 @@ class Findings:
     """Calls a target, and keeps the inputs that it fails for, one for each cause.
 
     Attributes:
-        inputs: how many inputs the target had.
+        inputs: the number of inputs that were tried.
         causes: the distinct places of failures.
     """
 
@@ -262,7 +262,7 @@ def fault_of(fuzz: Callable[[bytes], None], data: bytes) -> str:
     earlier, threading.excepthook = threading.excepthook, partial(_keep_error, of_threads)
     try:
         fuzz(data)
-    except Exception as error:  # noqa: BLE001 - any exception is a find
+    except Exception as error:  # noqa: BLE001 - any exception is a finding
         return _place_of(error)
     finally:
         threading.excepthook = earlier

@@ -13,7 +13,7 @@ from pathlib import Path
 def scratch_folder() -> Path:
     """Return a folder that exists until the process ends.
 
-    To make and remove a folder for each input takes longer than to read most inputs.
+    Creating and removing a folder for each input takes longer than reading most inputs.
     """
     folder = Path(tempfile.mkdtemp(prefix="graphmill_fuzz_"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)

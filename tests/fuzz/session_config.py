@@ -12,12 +12,12 @@ from graphmill import proto
 def session_config(timeout_ms: int, memory_budget: int, **options: Any) -> proto.ConfigProto:
     """Return the config of a session that compiles nothing.
 
-    It is a message, and without accelerators, because each input makes a session: to convert a
-    dict and to look for a GPU takes a third of that time.
+    It is a message, and without accelerators, because each input creates a session: converting a
+    dict and looking for a GPU would take a third of that time.
 
     Args:
-        timeout_ms: how long a step may take.
-        memory_budget: how many bytes an allocation may have.
+        timeout_ms: the time limit of a step.
+        memory_budget: the number of bytes that an allocation may have.
         options: further options of `graphmill`.
     """
     own = {"jit": "off", "memory_budget_bytes": memory_budget, **options}

@@ -33,7 +33,7 @@ def typed_errors(*others: type[Exception]) -> Iterator[None]:
 
 
 def _is_fault(error: errors.InternalError) -> bool:
-    """Return whether the runtime made an error of a kernel's exception or wrong result.
+    """Return whether the runtime raised it for a kernel's exception or wrong result.
 
     Some kernels raise an `InternalError` for invalid arguments, as TensorFlow's do.
     """
