@@ -128,12 +128,12 @@ def refer(ops: OpRegistry, op: str, attr: str, table: dict[str, Any]) -> bool:
     done = not any(arg.type_attr == attr for arg in args)
     inputs: list[Any] = []
     for arg, spec in zip(args, table["in"], strict=True):
-        mine = arg.type_attr == attr
-        done = done or mine
-        if mine and arg.number_attr:
+        has_attr = arg.type_attr == attr
+        done = done or has_attr
+        if has_attr and arg.number_attr:
             inputs.append([with_type(one, attr) for one in spec])
         else:
-            inputs.append(with_type(spec, attr) if mine else spec)
+            inputs.append(with_type(spec, attr) if has_attr else spec)
     table["in"] = inputs
     return done
 

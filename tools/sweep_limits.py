@@ -113,7 +113,7 @@ def chosen(options: argparse.Namespace) -> Iterator[Case]:
 
 
 GROWTH: Final = (["grow", "sizes"], ["grow", "first"], ["grow", "count"], ["grow", "length"])
-"""Larger inputs: all sizes, those of the first axis, as many strings, as long strings."""
+"""Larger inputs: all axes, the first axis, more strings, longer strings."""
 
 
 def changes_of(case: Case) -> list[list[Any]]:
@@ -195,7 +195,9 @@ def grown(feeds: dict[str, Any], kind: str) -> dict[str, np.ndarray[Any, Any]]:
     arrays = {name: value for name, value in feeds.items() if isinstance(value, np.ndarray)}
     texts = {name: value for name, value in arrays.items() if value.dtype.kind == "O"}
     if kind == "length":
-        return {name: _longer(value) for name, value in texts.items() if value.size} or _none()
+        return {
+            name: _longer(value) for name, value in texts.items() if value.size
+        } or _cannot_grow()
     chosen = texts if kind == "count" else arrays
     found = {}
     for factor in (1 << power for power in range(20, 0, -1)):
@@ -207,9 +209,9 @@ def grown(feeds: dict[str, Any], kind: str) -> dict[str, np.ndarray[Any, Any]]:
             if set(repeats) == {factor}:
                 found[name] = np.tile(value, (*repeats, *[1] * (value.ndim - axes)))
         else:
-            return found or _none()
+            return found or _cannot_grow()
         found.clear()
-    return _none()
+    return _cannot_grow()
 
 
 def _longer(value: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -220,7 +222,7 @@ def _longer(value: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return longer
 
 
-def _none() -> Any:
+def _cannot_grow() -> Any:
     raise ValueError("no input can be larger")
 
 

@@ -104,7 +104,7 @@ class Digits(tf.Module):
 
 
 def shifted(images: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Return the images shifted by at most one pixel in each direction, filled with paper."""
+    """Return the images shifted by at most one pixel in each direction, filled with background."""
     padded = np.pad(images, ((0, 0), (1, 1), (1, 1), (0, 0)))
     offsets = rng.choice([0, 1, 2], size=(len(images), 2), p=[0.2, 0.6, 0.2])
     return np.stack(
@@ -217,9 +217,12 @@ def main(folder: Path) -> int:
             shutil.rmtree(target)
     save_tf2(model, targets[1])
     save_tf1({name: value.numpy() for name, value in model.weights.items()}, targets[0], targets[2])
-    answers = outputs["probabilities"].numpy()
+    probabilities = outputs["probabilities"].numpy()
     np.savez_compressed(
-        folder / "heldout.npz", image=test_x, label=test_y.astype(np.uint8), probabilities=answers
+        folder / "heldout.npz",
+        image=test_x,
+        label=test_y.astype(np.uint8),
+        probabilities=probabilities,
     )
     save_pictures(test_x, test_y, predicted, folder)
     for target in targets:

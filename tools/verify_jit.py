@@ -179,11 +179,11 @@ def _allocated() -> float:
 
     Unlike resident memory, this does not grow with fragmentation.
     """
-    ask = getattr(ctypes.CDLL(None), "mallinfo2", None)
-    if ask is None:
+    mallinfo = getattr(ctypes.CDLL(None), "mallinfo2", None)
+    if mallinfo is None:
         return math.nan
-    ask.restype = _Mallinfo
-    usage = ask()
+    mallinfo.restype = _Mallinfo
+    usage = mallinfo()
     return float((usage.uordblks + usage.hblkhd) / 1e6)
 
 
