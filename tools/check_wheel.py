@@ -37,7 +37,7 @@ def source_date() -> str:
 def build(source: Path, out: Path, date: str, seed: str, zone: str) -> dict[str, str]:
     """Build the wheels and source distributions of a copy; return their digests by name.
 
-    The copy is that of graphmill-lite afterwards.
+    This turns the copy into the source of graphmill-lite.
     """
     _build(source, out, date, seed, zone)
     make_lite.convert(source)

@@ -35,7 +35,7 @@ class Message(NamedTuple):
 
 
 def text_of(node: ast.AST) -> str | None:
-    """Return the text of a string expression with `{…}` for holes, or None for others."""
+    """Return the text of a string expression with `{…}` for values, or None for others."""
     if isinstance(node, ast.Constant):
         return node.value if isinstance(node.value, str) else None
     if isinstance(node, ast.FormattedValue):

@@ -42,7 +42,7 @@ def make(stem: str, *, run_all: bool, check: bool) -> int:
     if check or not (stale or removed):
         print(
             f"{stem}: {len(cases)} cases, {len(stale)} without a current result, "
-            f"{len(removed)} gone"
+            f"{len(removed)} results without a case"
         )
         return int(check and bool(stale or removed))
     start = time.perf_counter()

@@ -1,8 +1,8 @@
 """Write the table of TensorFlow's Python names and ours, and its page.
 
-    python tools/make_tensorflow_names.py --symbols    with TensorFlow: what its public names are
-    python tools/make_tensorflow_names.py              the table and the page, from these
-    python tools/make_tensorflow_names.py --check      whether they are up to date
+    python tools/make_tensorflow_names.py --symbols    list TensorFlow's public names; needs it
+    python tools/make_tensorflow_names.py              write the table and the page from the list
+    python tools/make_tensorflow_names.py --check      check whether they are up to date
 
 `tools/tensorflow_symbols.tsv` lists TensorFlow's public names with what they are; only the first
 command needs TensorFlow. `tools/tensorflow_names.toml` says by hand what no rule finds: names of
@@ -70,7 +70,7 @@ class Symbol(NamedTuple):
 
 
 def public_symbols() -> Iterator[Symbol]:
-    """Return TensorFlow's public names; needs TensorFlow."""
+    """Yield TensorFlow's public names; needs TensorFlow."""
     import tensorflow as tf
 
     for namespace in NAMESPACES:
@@ -130,13 +130,13 @@ def _row(symbol: Symbol) -> Row:
             return Row(symbol.name, rules["names"][key], "")
         if key in rules["reason_of"]:
             return Row(symbol.name, "", rules["reason_of"][key])
-    ours = _found(symbol)
+    ours = _counterpart(symbol)
     if ours:
         return Row(symbol.name, ours, "")
     return Row(symbol.name, "", _reason(symbol))
 
 
-def _found(symbol: Symbol) -> str:
+def _counterpart(symbol: Symbol) -> str:
     """Return our name for a symbol, looked up by its kind; "" if there is none."""
     if symbol.kind == "dtype":
         return f"graphmill.{symbol.detail}" if symbol.detail in _top() else ""

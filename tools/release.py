@@ -53,7 +53,7 @@ def faults(root: Path = ROOT) -> list[str]:
 
 
 def commands(distribution: Path, scratch: Path) -> Iterator[str]:
-    """Yield the lines for a shell that try a distribution in the environment `scratch/.venv`."""
+    """Yield the shell commands that try a distribution in the environment `scratch/.venv`."""
     bin_ = scratch / ".venv" / "bin"
     digits = ROOT / "examples" / "digits"
     yield f"python3 -m venv {scratch}/.venv"
