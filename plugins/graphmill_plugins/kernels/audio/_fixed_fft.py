@@ -85,16 +85,18 @@ def _transform(x: _Complex, twiddles: _Complex, stride: int) -> _Complex:
         for start in range(radix)
     ]
     positions = np.arange(length // radix) * stride
-    turned = [parts[number].times(twiddles.part(positions * number)) for number in range(1, radix)]
-    return _joined(_butterfly(parts[0], turned))
+    twiddled = [
+        parts[number].times(twiddles.part(positions * number)) for number in range(1, radix)
+    ]
+    return _joined(_butterfly(parts[0], twiddled))
 
 
-def _butterfly(first: _Complex, turned: list[_Complex]) -> list[_Complex]:
+def _butterfly(first: _Complex, others: list[_Complex]) -> list[_Complex]:
     """Combine two or four transforms: one as it is, the others multiplied by twiddles."""
-    if len(turned) == 1:
-        return [first + turned[0], first - turned[0]]
-    even, odd = first + turned[1], turned[0] + turned[2]
-    rest, difference = first - turned[1], turned[0] - turned[2]
+    if len(others) == 1:
+        return [first + others[0], first - others[0]]
+    even, odd = first + others[1], others[0] + others[2]
+    rest, difference = first - others[1], others[0] - others[2]
     quarter = _Complex(difference.imaginary, -difference.real)
     return [even + odd, rest + quarter, even - odd, rest - quarter]
 
@@ -118,13 +120,13 @@ def real_transform(samples: Any) -> tuple[Any, Any]:
     low = found.part(index).divided(2)
     first = found.part(0).divided(2)
     total, difference = low + mirrored, low - mirrored
-    turned = difference.times(_unit_circle(-math.pi * (index / half + 0.5)))
+    twiddled = difference.times(_unit_circle(-math.pi * (index / half + 0.5)))
     shape = (*samples.shape[:-1], half + 1)
     real, imaginary = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
     real[..., 0] = _wrapped(first.real + first.imaginary)
     real[..., half] = _wrapped(first.real - first.imaginary)
-    real[..., index] = (total.real + turned.real) >> 1
-    imaginary[..., index] = (total.imaginary + turned.imaginary) >> 1
-    real[..., half - index] = (total.real - turned.real) >> 1
-    imaginary[..., half - index] = (turned.imaginary - total.imaginary) >> 1
+    real[..., index] = (total.real + twiddled.real) >> 1
+    imaginary[..., index] = (total.imaginary + twiddled.imaginary) >> 1
+    real[..., half - index] = (total.real - twiddled.real) >> 1
+    imaginary[..., half - index] = (twiddled.imaginary - total.imaginary) >> 1
     return real, imaginary

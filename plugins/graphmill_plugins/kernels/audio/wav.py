@@ -32,8 +32,8 @@ class _Format(NamedTuple):
     kind: int
     channels: int
     rate: int
-    bytes_a_second: int
-    bytes_a_frame: int
+    bytes_per_second: int
+    bytes_per_frame: int
     bits: int
 
     def check(self) -> None:
@@ -44,15 +44,15 @@ class _Format(NamedTuple):
                 f"Can only read 16-bit PCM WAV files, but received format {self.kind} with "
                 f"{self.bits} bits"
             )
-        if not self.channels or self.bytes_a_frame != frame:
+        if not self.channels or self.bytes_per_frame != frame:
             raise InvalidArgumentError(
                 f"Bad bytes per sample in WAV header: Expected {frame} for {self.channels} "
-                f"channels but got {self.bytes_a_frame}"
+                f"channels but got {self.bytes_per_frame}"
             )
-        if self.bytes_a_second != frame * self.rate:
+        if self.bytes_per_second != frame * self.rate:
             raise InvalidArgumentError(
                 f"Bad bytes per second in WAV header: Expected {frame * self.rate} but got "
-                f"{self.bytes_a_second} (sample_rate={self.rate}, bytes_per_sample={frame})"
+                f"{self.bytes_per_second} (sample_rate={self.rate}, bytes_per_sample={frame})"
             )
 
 
@@ -78,17 +78,17 @@ def _read(contents: bytes) -> tuple[_Format, Any]:
     (size,) = struct.unpack("<I", _take(contents, 16, 4))
     if size not in (16, 18):
         raise InvalidArgumentError(f"Bad chunk size for WAV: Expected 16 or 18, but got {size}")
-    form = _Format(*struct.unpack("<HHIIHH", _take(contents, 20, 16)))
-    form.check()
+    wav_format = _Format(*struct.unpack("<HHIIHH", _take(contents, 20, 16)))
+    wav_format.check()
     start = 20 + size
     while start < len(contents):
         name = _take(contents, start, 4)
         (size,) = struct.unpack("<I", _take(contents, start + 4, 4))
         start += 8
         if name == b"data":
-            count = size // form.bytes_a_frame
-            data = _take(contents, start, count * form.bytes_a_frame)
-            return form, np.frombuffer(data, "<i2").reshape(count, form.channels)
+            count = size // wav_format.bytes_per_frame
+            data = _take(contents, start, count * wav_format.bytes_per_frame)
+            return wav_format, np.frombuffer(data, "<i2").reshape(count, wav_format.channels)
         start += size
     raise InvalidArgumentError("No data chunk found in WAV")
 
@@ -99,16 +99,16 @@ def decode_wav(contents: Value, desired_channels: int, desired_samples: int) -> 
 
     Additional channels repeat the last one; additional samples are zero.
     """
-    form, samples = _read(scalar_bytes(contents))
-    channels = form.channels if desired_channels == -1 else desired_channels
+    wav_format, samples = _read(scalar_bytes(contents))
+    channels = wav_format.channels if desired_channels == -1 else desired_channels
     count = len(samples) if desired_samples == -1 else desired_samples
     check_size((count, channels), "the audio", itemsize=4)
     out = np.zeros((count, channels), np.float32)
     if channels:
-        channel_indices = np.minimum(np.arange(channels), form.channels - 1)
+        channel_indices = np.minimum(np.arange(channels), wav_format.channels - 1)
         selected = samples[:count, channel_indices]
         out[: len(selected)] = selected.astype(np.float32) / _SCALE
-    return out, np.int32(form.rate)
+    return out, np.int32(wav_format.rate)
 
 
 @kernel("EncodeWav", host=True, expensive=True)

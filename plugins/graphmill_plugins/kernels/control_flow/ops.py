@@ -63,7 +63,7 @@ def switch(xp: ArrayNamespace) -> Any:
 
     true, false = np.True_, np.False_  # singletons, so identity tests suffice
 
-    def give(data: Value, pred: Value) -> tuple[Any, Any]:
+    def route(data: Value, pred: Value) -> tuple[Any, Any]:
         if pred is true:
             return DEAD, data
         if pred is false:
@@ -72,7 +72,7 @@ def switch(xp: ArrayNamespace) -> Any:
             raise not_a_scalar(pred)
         return (DEAD, data) if pred else (data, DEAD)
 
-    return give
+    return route
 
 
 @kernel("_SwitchN", host_memory=("output_index",), forwards=True)
@@ -97,13 +97,13 @@ def merge(xp: ArrayNamespace, N: int) -> Any:
     del xp
     positions = tuple(map(np.int32, range(N)))
 
-    def give(inputs: list[Any]) -> tuple[Any, Value]:
+    def first_arrived(inputs: list[Any]) -> tuple[Any, Value]:
         for position, value in zip(positions, inputs, strict=True):
             if value is not None:
                 return value, position
         raise errors.InternalError("a Merge ran before any of its inputs arrived")
 
-    return give
+    return first_arrived
 
 
 @kernel("RefSelect", host=True)

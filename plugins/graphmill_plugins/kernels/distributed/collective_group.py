@@ -91,10 +91,10 @@ class InitializeCommunicator:
         communicator = Communicator(key, size, own_rank)
         handle = ResourceHandle(ctx.device.name, "", ctx.node_name, "Communicator", communicator)
 
-        def met(_: Any, error: Any = None) -> None:
+        def joined(_: Any, error: Any = None) -> None:
             done(None if error is not None else handle, error)
 
-        self._member.join(ctx, Membership(key, size, "communicator", own_rank), None, met)
+        self._member.join(ctx, Membership(key, size, "communicator", own_rank), None, joined)
 
 
 def _check_ranks(requests: Sequence[CollectiveRequest]) -> list[None]:

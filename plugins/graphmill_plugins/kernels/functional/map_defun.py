@@ -70,7 +70,7 @@ def _map_calls(
     shapes: Sequence[Shape],
 ) -> Calls:
     handle = function_handle(ctx, "f", f)
-    rows: list[list[Value]] = [[] for _ in types]
+    columns: list[list[Value]] = [[] for _ in types]
     shapes = list(shapes)
     for row, args in enumerate(zip(*arguments, strict=True)):
         if ctx.args.is_cancelled:
@@ -84,8 +84,8 @@ def _map_calls(
                     f"shape, {shape_text(shapes[index])}."
                 )
             shapes[index] = actual  # all rows have the shape of the first one
-            rows[index].append(value)
+            columns[index].append(value)
     return [
         stacked(ctx.xp, values, tuple(max(size, 0) for size in shape or ()), dtype)
-        for values, shape, dtype in zip(rows, shapes, types, strict=True)
+        for values, shape, dtype in zip(columns, shapes, types, strict=True)
     ]

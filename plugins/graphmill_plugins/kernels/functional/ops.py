@@ -268,8 +268,8 @@ def fake_param(xp: ArrayNamespace, dtype: np.dtype[Any], shape: Shape) -> Any:
 def device_index(ctx: OpKernelContext, device_names: tuple[str, ...]) -> Value:
     """Return the index of this device's type in `device_names`, or their count."""
     kind = ctx.device.device_type
-    known = device_names.index(kind) if kind in device_names else len(device_names)
-    return np.int32(known)
+    index = device_names.index(kind) if kind in device_names else len(device_names)
+    return np.int32(index)
 
 
 @kernel("_ArrayToList")

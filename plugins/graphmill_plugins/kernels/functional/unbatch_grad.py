@@ -64,12 +64,12 @@ class Gradients:
     def __init__(self) -> None:
         self._lock = fork_safe_lock()
         self._available: dict[int, Value] = {}
-        self._wanting: dict[int, _WaitingBatch] = {}
+        self._waiting: dict[int, _WaitingBatch] = {}
         track_forks(self)
 
     def after_fork_in_child(self) -> None:
         """Drop the waiting steps, which do not exist in this process."""
-        self._wanting.clear()
+        self._waiting.clear()
 
     def submit(
         self,
@@ -94,13 +94,13 @@ class Gradients:
             self._available[key] = gradient
             if keys is not None:
                 missing = {other for other in keys if other not in self._available}
-                self._wanting[key] = _WaitingBatch(keys, missing, done)
-            for batch_key, batch in list(self._wanting.items()):
+                self._waiting[key] = _WaitingBatch(keys, missing, done)
+            for batch_key, batch in list(self._waiting.items()):
                 batch.missing.discard(key)
                 if not batch.missing:
-                    del self._wanting[batch_key]
+                    del self._waiting[batch_key]
                     calls.append(self._joined(batch))
-            waits = key in self._wanting
+            waits = key in self._waiting
         if waits:
             self._watch(key, cancellation)
         for call in calls:
@@ -109,9 +109,9 @@ class Gradients:
     def _check(self, key: int, keys: list[int] | None) -> None:
         if keys is None:
             return
-        if key in self._wanting:
+        if key in self._waiting:
             raise InvalidArgumentError("Batch key with valid batch used twice.")
-        if any(batch.missing.intersection(keys) for batch in self._wanting.values()):
+        if any(batch.missing.intersection(keys) for batch in self._waiting.values()):
             raise InvalidArgumentError("Missing tensor wanted by more than one batch.")
 
     def _joined(self, batch: _WaitingBatch) -> Call:
@@ -129,7 +129,7 @@ class Gradients:
         if cancellation is None:
             return
         with self._lock:
-            batch = self._wanting.get(key)
+            batch = self._waiting.get(key)
             if batch is None:
                 return
             finished = batch.done
@@ -146,7 +146,7 @@ class Gradients:
 
     def _withdraw(self, key: int) -> None:
         with self._lock:
-            batch = self._wanting.pop(key, None)
+            batch = self._waiting.pop(key, None)
         if batch is not None:
             batch.done(error=CancelledError("the step was cancelled while it waited for gradients"))
 

@@ -73,13 +73,13 @@ class AssertPrevious(Hint):
         Raises:
             InvalidArgumentError: the previous datasets have other ops or attrs.
         """
-        names = list(_previous(self))
-        if len(self._calls) > len(names):
+        datasets = list(_previous(self))
+        if len(self._calls) > len(datasets):
             raise InvalidArgumentError(
                 f"Asserted previous {len(self._calls)} transformations but encountered only "
-                f"{len(names)}."
+                f"{len(datasets)}."
             )
-        for offset, (call, dataset) in enumerate(zip(self._calls, names, strict=False)):
+        for offset, (call, dataset) in enumerate(zip(self._calls, datasets, strict=False)):
             problem = self._problem(call, dataset)
             if problem:
                 raise InvalidArgumentError(

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         Scope,
     )
 
-_BYTES_OF_A_STRING_HEADER: Final = 24
+_STRING_HEADER_BYTES: Final = 24
 """The size of TensorFlow's `tstring`, which is counted for each string."""
 
 
@@ -186,7 +186,7 @@ class Latency(Stats):
 def _bytes(value: Value, dtype: DType) -> int:
     if dtype is dtypes.string:
         items = np.asarray(value, object).ravel().tolist()
-        return _BYTES_OF_A_STRING_HEADER * len(items) + sum(map(len, items))
+        return _STRING_HEADER_BYTES * len(items) + sum(map(len, items))
     return int(getattr(value, "nbytes", 0))
 
 

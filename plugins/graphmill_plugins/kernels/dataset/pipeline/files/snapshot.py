@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from graphmill_plugins.kernels.dataset.pipeline.dataset import Element, Elements, Scope
 
 _CHUNK: Final = re.compile(r"chunk_(\d+)_(\d+)_(-?\d+)")
-_SECONDS_BETWEEN_LOOKS: Final = 0.1
+_POLL_SECONDS: Final = 0.1
 
 
 class Snapshot(Derived):
@@ -172,15 +172,15 @@ def _order(name: str) -> tuple[int, int]:
 class _Listing(ElementIterator):
     def __init__(self, dataset: Chunks, scope: Scope) -> None:
         self._dataset, self._scope = dataset, scope
-        self._given: set[str] = set()
+        self._listed: set[str] = set()
 
     def __next__(self) -> Element:
         while True:
             is_complete = self._dataset.is_complete()  # first: then no file is missed
             for path in self._dataset.paths():
-                if path not in self._given:
-                    self._given.add(path)
+                if path not in self._listed:
+                    self._listed.add(path)
                     return (string_scalar(path.encode("utf-8", "surrogateescape")),)
             if is_complete:
                 raise StopIteration
-            self._scope.sleep(_SECONDS_BETWEEN_LOOKS)
+            self._scope.sleep(_POLL_SECONDS)
