@@ -111,7 +111,7 @@ class _Sequences(NamedTuple):
 
     @classmethod
     def of(cls, rows: Any, values: Value, count: int) -> _Sequences:
-        """Return `count` sequences of values in the order of the input; `rows` says in which."""
+        """Return `count` sequences; `rows` has the sequence that each value belongs to."""
         lengths = np.bincount(rows, minlength=count)
         if (rows[1:] < rows[:-1]).any():
             order = np.argsort(rows, kind="stable")

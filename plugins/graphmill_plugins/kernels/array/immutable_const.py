@@ -1,7 +1,7 @@
 """ImmutableConst: a constant whose elements are the bytes of a file.
 
-Semantics: tensorflow/core/kernels/immutable_constant_op.cc. The file is read when the node runs
-first, and not again.
+Semantics: tensorflow/core/kernels/immutable_constant_op.cc. The file is read once, when the
+node first runs.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ def strided_slice(
 def _remembered(make: IndexMaker) -> IndexMaker:
     """Return `make` with a cache of its last index, because most slices are equal in each step.
 
-    The bytes of the bounds are compared, not the arrays, which may be a caller's who changes them.
+    The bytes of the bounds are compared, not the arrays, which a caller may change between steps.
     """
     last: tuple[Any, Index] = (None, ())
 

@@ -145,7 +145,7 @@ def compress_element(
     """Compress the components of an element into one variant.
 
     Raises:
-        UnimplementedError: a component is a variant of a type without codec.
+        UnimplementedError: a component is a variant of a type without a codec.
     """
     variants = ctx.functions.host.variants
     types = map(dtypes.as_dtype, input_types)

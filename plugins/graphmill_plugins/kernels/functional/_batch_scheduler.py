@@ -68,7 +68,7 @@ class Batch:
 def timer(seconds: float, call: Callable[[], None]) -> Callable[[], None]:
     """Call a function later in a thread; return a function that cancels the call.
 
-    A graph may name more seconds than a thread can wait, which are hundreds of years.
+    The time is limited to what a thread can wait, hundreds of years; a graph may ask for more.
     """
     new_timer = threading.Timer(min(seconds, threading.TIMEOUT_MAX), call)
     new_timer.daemon = True

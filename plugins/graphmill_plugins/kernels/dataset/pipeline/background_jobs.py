@@ -1,8 +1,8 @@
 """Compute elements ahead of time in background threads.
 
-No thread blocks until the pool has a free thread: a consumer runs a job that has not started
-itself, and blocks only on jobs that are running. So a pool of one thread cannot deadlock on any
-pipeline, and a session without a pool computes the elements one by one.
+No thread waits for a free thread of the pool: a consumer runs a job itself if it has not started,
+and waits only for jobs that are running. So a pool of one thread cannot deadlock on any pipeline,
+and a session without a pool computes the elements one by one.
 """
 
 from __future__ import annotations

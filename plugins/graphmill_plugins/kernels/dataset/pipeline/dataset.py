@@ -212,7 +212,7 @@ class CapturedFunction:
         name, attrs: those of the function.
         captured: the values appended to the arguments of each call.
         has_random_ops: whether it has random ops, which restart with each iteration.
-        was_called: whether an element was checked, which the others are like.
+        was_called: whether it was called; only the first call checks its arguments.
     """
 
     __slots__ = (
@@ -230,7 +230,7 @@ class CapturedFunction:
     def check(self, args: Sequence[Value]) -> None:
         """Check the element types of the arguments of the first call.
 
-        Nothing else does: the graph says of a dataset only that it is a variant.
+        Nothing checked them before: in the graph, a dataset is a variant without element types.
 
         Raises:
             InvalidArgumentError: the function takes other types.

@@ -41,7 +41,7 @@ class GlobalShuffle(Derived):
 
     Raises:
         FailedPreconditionError: elements of an input cannot be looked up.
-        InvalidArgumentError: the input is empty, or its cardinality is not known or infinite.
+        InvalidArgumentError: the input is empty, or its cardinality is unknown or infinite.
     """
 
     def __init__(self, source: Dataset, seeds: SeedGenerator) -> None:

@@ -169,7 +169,7 @@ def _identity(path: str) -> Any:
     try:
         status = Path(path if _is_file(path) else join(path, _DATA)).stat()
     except OSError:
-        return path  # LMDB says what is wrong
+        return path  # opening it raises the error
     return status.st_dev, status.st_ino
 
 

@@ -1,8 +1,8 @@
 """The first version of snapshots: one run of numbered files, and modes.
 
 Semantics: tensorflow/core/kernels/data/experimental/snapshot_dataset_op.cc (version 1) and
-core/data/snapshot_utils.cc. Unlike there one thread writes and reads, in the order of the
-elements, and the graph of the dataset is not written beside the snapshot.
+core/data/snapshot_utils.cc. Unlike in TensorFlow, one thread writes and reads, in the order of
+the elements, and the graph of the dataset is not written beside the snapshot.
 """
 
 from __future__ import annotations
