@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 CASE_FILE = Path(__file__).with_name("ops.toml")
 REASONS = tomllib.loads(Path(__file__).with_name("slower.toml").read_text("utf-8"))
-LIMIT = 3  # a case that is more times slower than in TensorFlow needs a reason
+LIMIT = 3  # times slower than TensorFlow; a slower case needs a reason
 MIN_SECONDS = 0.05  # for each measurement
 _SETTLING = 20  # calls until a compiled program has replaced the executor, or was found slower
 
