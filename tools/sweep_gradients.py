@@ -29,7 +29,7 @@ from graphmill.ops.definition.op_registry import OpRegistry
 from graphmill.testing.case import Case, load_cases
 from graphmill.testing.case_writer import case_text, table_of
 from graphmill.testing.differential.gradients import classify
-from graphmill.testing.generators.op_instances import Sweep, is_swept
+from graphmill.testing.generators.op_instances import OUTSIDE_EFFECTS, Sweep, is_swept
 from graphmill.testing.oracle.gradient_results import GradientRequest
 from graphmill.testing.runners.subprocess_runner import (
     CRASHED,
@@ -41,8 +41,6 @@ from graphmill.testing.runners.subprocess_runner import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-TOUCHING = {"fs.read", "fs.write", "net", "process", "python", "clock"}
 
 
 def main() -> int:
@@ -91,7 +89,7 @@ def by_op(options: argparse.Namespace) -> dict[str, list[Case]]:
     for case in load_cases(families=options.family):
         op_def = ops.get(case.op)
         is_meant = not options.op or case.op in options.op
-        is_safe = not TOUCHING & effects_of(op_def)
+        is_safe = not OUTSIDE_EFFECTS & effects_of(op_def)
         if is_meant and (is_safe if options.cases else is_swept(op_def)):
             groups[case.op].append(case)
     return groups

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from graphmill.ops.definition.op_def import ArgDef, AttrDef, OpDef
     from graphmill.testing.case import Case
 
+OUTSIDE_EFFECTS = frozenset(("fs.read", "fs.write", "net", "process", "python", "clock"))
+"""Effects of ops that reach, or depend on, what is outside the session."""
 _FROM_SCRATCH = 0.2
 _NOT_CHANGED = frozenset(("seed", "seed2", "container", "shared_name", "Toutput_types"))
 _OPAQUE = frozenset(("resource", "variant"))  # their values cannot be written as text
@@ -254,6 +256,5 @@ def _values_shape(text: str) -> tuple[int, ...]:
 
 def is_swept(op_def: OpDef) -> bool:
     """Return whether instances of an op can run without external effects."""
-    touching = {"fs.read", "fs.write", "net", "process", "python", "clock"}
     functions = any(attr.type in ("func", "list(func)") for attr in op_def.attrs)
-    return not (functions or touching & effects_of(op_def))
+    return not (functions or OUTSIDE_EFFECTS & effects_of(op_def))
