@@ -179,13 +179,15 @@ class RowReader:
             fault = InvalidArgumentError(f"{source.label} is not a .npy file: {error}")
             yield None, fault, source.size
             return
+        if not isinstance(array, np.ndarray):
+            text = f"{source.label} is not a .npy file, but an archive of arrays; rename it to .npz"
+            yield None, InvalidArgumentError(text), source.size
+            return
         yield from self._rows_of({name: array}, {name: spec}, source)
 
     def _archive(self, source: SourceFile) -> Parts:
         try:
-            with np.load(io.BytesIO(files.read_bytes(source.path)), allow_pickle=False) as archive:
-                arrays = {name: archive[name] for name in archive.files}
-            _check_arrays(arrays, source)
+            arrays = _members_of(source)
         except InvalidArgumentError as error:
             yield None, error, source.size
             return
@@ -219,13 +221,25 @@ class RowReader:
             yield row + 1, Arrays(element), source.size * (row + 1) // count
 
 
-def _check_arrays(members: Mapping[str, Any], source: SourceFile) -> None:
-    """Raise if a member of an archive is not an array: NumPy returns the bytes of others."""
+def _members_of(source: SourceFile) -> dict[str, Any]:
+    """Return the arrays of an archive by name.
+
+    Raises:
+        InvalidArgumentError: the file holds one array, or a member is not an array.
+    """
+    archive = np.load(io.BytesIO(files.read_bytes(source.path)), allow_pickle=False)
+    if isinstance(archive, np.ndarray):
+        raise InvalidArgumentError(
+            f"{source.label} is not a .npz file, but a single array; rename it to .npy"
+        )
+    with archive:
+        members = {name: archive[name] for name in archive.files}
     for name, member in members.items():
-        if not isinstance(member, np.ndarray):
+        if not isinstance(member, np.ndarray):  # NumPy returns the bytes of other members
             raise InvalidArgumentError(
                 f"{source.label}: its member {name!r} is not an array in NumPy's format"
             )
+    return members
 
 
 def _is_row(array: np.ndarray[Any, Any], spec: InputSpec) -> bool:

@@ -21,6 +21,7 @@ import numpy as np
 from graphmill import files
 from graphmill.dtypes import as_dtype
 from graphmill.errors import AlreadyExistsError, DataLossError, FailedPreconditionError
+from graphmill.files.damaged_zip import DAMAGED_ARRAY, DAMAGED_ZIP
 from graphmill.files.status import typed_errors
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ STDIN_COPY: Final = "stdin"
 _RUN_FILE: Final = "run.json"
 _CONSTANTS_FILE: Final = "constants.npz"
 _RANGE: Final = re.compile(r"rows-(\d+)-(\d+)\.npz")
+_DAMAGE: Final[tuple[type[Exception], ...]] = (*DAMAGED_ZIP, *DAMAGED_ARRAY, KeyError)
+"""The exceptions that reading a damaged file of results raises."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,9 +142,10 @@ class ResultStore:
                 with np.load(io.BytesIO(files.read_bytes(str(path)))) as archive:
                     meta = json.loads(archive["meta"].tobytes())
                     parts = [unpack(part, archive) for part in meta["parts"]]
-            except (ValueError, KeyError, OSError) as error:
-                note = "delete it, and resume the run"
-                raise DataLossError(f"{path} is damaged ({error}); {note}") from error
+            except _DAMAGE as error:
+                raise DataLossError(
+                    f"{path} is damaged ({error}); delete it, and resume the run"
+                ) from error
             yield from _ranges(meta, parts)
 
     def counts(self) -> tuple[int, int]:

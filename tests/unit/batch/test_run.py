@@ -505,6 +505,17 @@ def test_archive_with_a_member_that_is_no_array_is_a_bad_row(sums: str, tmp_path
     assert (report.rows, report.failures) == (0, 1)
 
 
+def test_array_file_with_the_suffix_of_the_other_kind_is_a_bad_row(
+    sums: str, tmp_path: Path
+) -> None:
+    for saved, named, kind in (("a.npz", "b.npy", "an archive"), ("c.npy", "d.npz", "a single")):
+        save = np.savez if saved.endswith("z") else np.save
+        save(tmp_path / saved, np.ones((2, 3), np.float32))
+        (tmp_path / saved).rename(tmp_path / named)
+        with pytest.raises(errors.InvalidArgumentError, match=f"{named} is not a .*{kind}"):
+            batch.run(sums, tmp_path / named, tmp_path / "out.csv")
+
+
 def test_arrays_of_different_lengths_are_a_bad_row(products: str, tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", a=np.ones(2, np.float32), b=np.ones((3, 1), np.float32))
     options: dict[str, Any] = {"inputs": {"factor": np.float32(1)}, "keep_going": True}

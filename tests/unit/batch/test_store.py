@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pytest
 
 from graphmill.batch.row import Row
 from graphmill.batch.runner import BatchResult
 from graphmill.batch.store import ResultStore
+from graphmill.errors import DataLossError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,3 +37,14 @@ def test_steps_with_outputs_of_equal_shapes_are_read_together(tmp_path: Path) ->
         ([b"a", b"bc"], [4, 5]),
     ]
     assert store.counts() == (6, 0)
+
+
+@pytest.mark.parametrize("size", [0, 60, -10])
+def test_damaged_file_of_results_is_data_loss(tmp_path: Path, size: int) -> None:
+    store = ResultStore(str(tmp_path / "out.csv"))
+    store.begin({}, resume=False, overwrite=False)
+    store.add(0, 2, [result(0, [1.0, 2.0])])
+    (path,) = store.folder.glob("rows-*.npz")
+    path.write_bytes(path.read_bytes()[:size])
+    with pytest.raises(DataLossError, match=f"{path.name} is damaged .*; delete it, and resume"):
+        list(store.read())
