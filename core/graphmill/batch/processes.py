@@ -1,8 +1,8 @@
 """Run the shards of a batch run in several processes.
 
 A worker is `python -m graphmill.batch.worker`. It reads its task, a JSON object, from standard
-input, and writes a JSON object in a line of standard output for each step. Results are files of
-the store, so nothing large goes through the pipes.
+input, and writes a JSON object in a line of standard output for each step, and for each text that a
+kernel prints there. Results are files of the store, so nothing large goes through the pipes.
 """
 
 from __future__ import annotations
@@ -123,11 +123,16 @@ def _follow(
     jobs: int,
     report: Callable[[int, dict[str, Any]], None],
 ) -> None:
+    """Report the messages of all workers, and print what they print, until all have ended."""
     running = jobs
     while running:
         job, message = messages.get()
         if "error" in message:
             raise _error_of(message["error"])
+        if "printed" in message:
+            sys.stdout.write(message["printed"])
+            sys.stdout.flush()
+            continue
         if "exit" not in message:
             report(job, message)
             continue

@@ -140,11 +140,11 @@ def run(
     try:
         store.write_constants(constants)
         resumed_rows = sum(stop - start for start, stop in store.done())
-        follower = _ProgressTracker(jobs, sources, resumed_rows, clock, progress, on_note)
+        tracker = _ProgressTracker(jobs, sources, resumed_rows, clock, progress, on_note)
         if jobs > 1:
-            run_in_processes(jobs, settings, sources, target, follower.message)
+            run_in_processes(jobs, settings, sources, target, tracker.message)
         else:
-            _run_here(settings, sources, store, constants, follower, host)
+            _run_here(settings, sources, store, constants, tracker, host)
         rows, failures = store.counts()
         write_results(target, store, with_errors=settings.keep_going)
     except BaseException:
@@ -243,10 +243,7 @@ class _ProgressTracker:
 
     def result(self, result: BatchResult) -> None:
         """Handle the result of a step in this process."""
-        failures = [failed.text for failed in result.failures]
-        self.message(
-            0, {"rows": len(result.rows), "failures": failures, "position": result.position}
-        )
+        self.message(0, result.summary())
 
 
 def _run_here(
@@ -254,14 +251,14 @@ def _run_here(
     sources: Sequence[SourceFile],
     store: ResultStore,
     constants: Mapping[str, Any],
-    follower: _ProgressTracker,
+    tracker: _ProgressTracker,
     host: Host | None,
 ) -> None:
     model = load(settings, _host(host))
     with model.session, queue_runners_running(model, is_on=settings.queue_runners):
-        prepared = prepare(settings, model, constants, follower.note)
+        prepared = prepare(settings, model, constants, tracker.note)
         shard = Shard(0, 1, settings.batch_size, store.done())
-        run_shard(prepared, sources, shard, store, follower.result)
+        run_shard(prepared, sources, shard, store, tracker.result)
 
 
 def _log_note(text: str) -> None:
@@ -346,7 +343,6 @@ def _as_array(value: Any) -> np.ndarray[Any, Any]:
 
 
 def _listed(each: AnyPath | Iterable[AnyPath]) -> list[AnyPath]:
-
     return [each] if isinstance(each, str | os.PathLike) else list(each)
 
 

@@ -47,6 +47,14 @@ class BatchResult:
     span: tuple[int, int]
     position: int
 
+    def summary(self) -> dict[str, Any]:
+        """Return what the progress of a run needs to know of it, as JSON data."""
+        return {
+            "rows": len(self.rows),
+            "failures": [failed.text for failed in self.failures],
+            "position": self.position,
+        }
+
 
 class BatchRunner:
     """Run a model on batches of rows.
@@ -57,7 +65,7 @@ class BatchRunner:
         constants: the inputs that are the same for all rows.
         batch_size: the number of rows in a step.
         timeout: the seconds that a step may take; None for no limit.
-        keep_going: whether a row that fails is reported and left out, rather than ends the run.
+        keep_going: whether a row that fails is reported and left out, rather than ending the run.
     """
 
     def __init__(
@@ -165,8 +173,8 @@ class BatchRunner:
 def converter_count(rows: Sequence[Row]) -> int:
     """Return the number of threads that convert rows like these.
 
-    Small rows are converted by one: that is mostly work under the GIL, for which several threads
-    wait longer than they work.
+    One thread converts small rows: that is mostly work under the GIL, which several threads would
+    wait for longer than they work.
     """
     last = rows[-1]
     if last.position < _LARGE_ROW_BYTES * (last.index + 1):

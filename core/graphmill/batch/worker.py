@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import sys
-from typing import TYPE_CHECKING, Any
+import threading
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from graphmill.batch.settings import BatchSettings, load, prepare, threads_of_a_job
 from graphmill.batch.shard import Shard, run_shard
@@ -16,12 +19,37 @@ from graphmill.errors import OpError
 if TYPE_CHECKING:
     from graphmill.batch.runner import BatchResult
 
+_LOCK: Final = threading.Lock()
+
+
+class _PrintedText(io.TextIOBase):
+    """What kernels write to standard output, such as those of `PrintV2`: messages to the parent."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def writable(self) -> bool:
+        """Return true."""
+        return True
+
+    def write(self, text: str, /) -> int:
+        """Send a text to the parent, which prints it."""
+        _send(self._stream, printed=text)
+        return len(text)
+
 
 def main() -> int:
     """Run the task that standard input describes, and return the exit code."""
+    stream = sys.stdout
+    with contextlib.redirect_stdout(_PrintedText(stream)):
+        _run(json.load(sys.stdin), stream)
+    return 0
+
+
+def _run(task: dict[str, Any], stream: TextIO) -> None:
+    """Run a task; send a message for each step, note and error."""
     from graphmill.plugin.host import default_host
 
-    task = json.load(sys.stdin)
     settings = BatchSettings(**task["settings"])
     sources = [SourceFile(**source) for source in task["sources"]]
     store = ResultStore(task["out"])
@@ -30,24 +58,20 @@ def main() -> int:
         model = load(settings, default_host(), threads_of_a_job(task["jobs"]))
         with model.session, queue_runners_running(model, is_on=settings.queue_runners):
             constants = store.read_constants()
-            prepared = prepare(settings, model, constants, lambda text: _send(note=text))
-            run_shard(prepared, sources, shard, store, _report)
+            prepared = prepare(settings, model, constants, lambda text: _send(stream, note=text))
+
+            def report(result: BatchResult) -> None:
+                _send(stream, **result.summary())
+
+            run_shard(prepared, sources, shard, store, report)
     except OpError as error:
-        _send(error=_as_data(error))
-    return 0
+        _send(stream, error=_as_data(error))
 
 
-def _report(result: BatchResult) -> None:
-    _send(
-        rows=len(result.rows),
-        failures=[failed.text for failed in result.failures],
-        position=result.position,
-    )
-
-
-def _send(**message: Any) -> None:
-    sys.stdout.write(json.dumps(message) + "\n")
-    sys.stdout.flush()
+def _send(stream: TextIO, **message: Any) -> None:
+    with _LOCK:  # kernels print in several threads
+        stream.write(json.dumps(message) + "\n")
+        stream.flush()
 
 
 def _as_data(error: OpError) -> dict[str, Any]:

@@ -44,6 +44,19 @@ def products(tmp_path: Path) -> str:
 
 
 @pytest.fixture
+def printing(tmp_path: Path) -> str:
+    """A model that prints each batch of texts to standard output, and returns it."""
+    graph = graphmill.Graph()
+    with graph.as_default():
+        text = graph.placeholder("string", [None], name="text")
+        joined = ops.string.reduce_join(text, [0])
+        printed = ops.logging.print_v2(joined, output_stream="stdout")
+        with graph.control_dependencies([printed]):
+            ops.array.identity(text, name="same")
+    return _write(graph, tmp_path / "printing.pb")
+
+
+@pytest.fixture
 def scaled(tmp_path: Path) -> str:
     """A model of a number in each row, and a factor with a default."""
     graph = graphmill.Graph()

@@ -450,6 +450,16 @@ def test_failure_of_a_worker_ends_the_run(sums: str, tmp_path: Path) -> None:
         batch.run(sums, path, tmp_path / "out.csv", jobs=2)
 
 
+def test_workers_print_what_their_kernels_print(
+    printing: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "texts.txt").write_text("one\ntwo\n")
+    out = tmp_path / "out.csv"
+    report = batch.run(printing, tmp_path / "texts.txt", out, batch_size=1, jobs=2)
+    assert (report.rows, report.failures) == (2, 0)
+    assert sorted(capsys.readouterr().out.split()) == ["one", "two"]
+
+
 def test_standard_input_is_read(sums: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Stdin:
         buffer = io.BytesIO(b"[1, 2, 3]\n[4, 5, 6]\n")
