@@ -13,7 +13,7 @@ import numpy as np
 
 from graphmill import files
 from graphmill.batch.output.byte_stream import ByteStream
-from graphmill.batch.output.table_columns import cells, column_names, output_shapes
+from graphmill.batch.output.table_columns import cells, column_names, free_name, output_shapes
 from graphmill.cli.output.formatting import plain
 from graphmill.distribution import install_command
 from graphmill.errors import InvalidArgumentError, UnimplementedError
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
+_LOCATION: Final = ("file", "line")
 _ERROR: Final = "error"
 
 
@@ -66,7 +67,7 @@ class _Lines(io.StringIO):
     """Rows of a table that end with a newline.
 
     `csv` puts a cell in quotes if it contains a character that ends rows. Readers take a carriage
-    return for the end of a row, too, so the writer is told that both end them.
+    return for the end of a row, too, so rows are written with both at their end.
     """
 
     def write(self, row: str, /) -> int:
@@ -78,8 +79,9 @@ def _write_csv(writer: Writer, store: ResultStore, with_errors: bool) -> None:
     shapes = output_shapes(store.read())
     text = _Lines(newline="")
     table = csv.writer(text, lineterminator="\r\n")
-    names = column_names(shapes)
-    table.writerow(["file", "line", *names, *([_ERROR] if with_errors else [])])
+    errors = [_ERROR] if with_errors else []
+    names = column_names(shapes, (*_LOCATION, *errors))
+    table.writerow([*_LOCATION, *names, *errors])
     for part in store.read():
         for file, line, values, error in _records(part, shapes, len(names)):
             shown = ["" if value is None else value for value in values]
@@ -118,20 +120,20 @@ def _write_npz(writer: Writer, store: ResultStore, with_errors: bool) -> None:
     rows = [row for part in store.read() for row in part.rows]
     failures = [failed for part in store.read() for failed in part.failures]
     with zipfile.ZipFile(ByteStream(writer), "w") as archive:
-        _add_places(archive, "", [(file, line) for _, file, line in rows])
+        _add_locations(archive, "", [(file, line) for _, file, line in rows])
         for name, shape in shapes.items():
             _add_output(archive, name, shape, len(rows), store)
         if with_errors:
-            _add_places(archive, "failed_", [(failed.file, failed.line) for failed in failures])
+            _add_locations(archive, "failed_", [(failed.file, failed.line) for failed in failures])
             errors = np.asarray([failed.error for failed in failures], np.str_)
             _add_array(archive, "failed_error", errors)
 
 
-def _add_places(
-    archive: zipfile.ZipFile, prefix: str, places: list[tuple[str, int | None]]
+def _add_locations(
+    archive: zipfile.ZipFile, prefix: str, locations: list[tuple[str, int | None]]
 ) -> None:
-    _add_array(archive, f"{prefix}file", np.asarray([file for file, _ in places], np.str_))
-    lines = [-1 if line is None else line for _, line in places]
+    _add_array(archive, f"{prefix}file", np.asarray([file for file, _ in locations], np.str_))
+    lines = [-1 if line is None else line for _, line in locations]
     _add_array(archive, f"{prefix}line", np.asarray(lines, np.int64))
 
 
@@ -157,7 +159,7 @@ def _add_output(
         "fortran_order": False,
         "shape": (count, *(shape.shape or ())),
     }
-    file_name = name if name not in ("file", "line") else f"{name}_output"
+    file_name = free_name(name, _LOCATION)
     with archive.open(f"{file_name.replace('/', '_')}.npy", "w", force_zip64=True) as file:
         np.lib.format.write_array_header_2_0(file, header)
         for part in store.read():
@@ -182,21 +184,25 @@ def _write_parquet(writer: Writer, store: ResultStore, with_errors: bool) -> Non
     """Write a column for each output: nested lists, or JSON if rows have different shapes."""
     pa, parquet = _pyarrow()
     shapes = output_shapes(store.read())
+    fixed = (*_LOCATION, _ERROR) if with_errors else _LOCATION
+    names = {name: free_name(name, fixed) for name in shapes}
     fields = [("file", pa.string()), ("line", pa.int64())]
-    fields += [(name, _arrow_type(pa, shape)) for name, shape in shapes.items()]
+    fields += [(names[name], _arrow_type(pa, shape)) for name, shape in shapes.items()]
     schema = pa.schema([*fields, *([(_ERROR, pa.string())] if with_errors else [])])
     with parquet.ParquetWriter(ByteStream(writer), schema) as table:
         for part in store.read():
             columns: dict[str, list[Any]] = {
                 "file": [file for _, file, _ in part.rows],
                 "line": [line for _, _, line in part.rows],
-                **{name: _arrow_values(part.outputs[name], shapes[name]) for name in part.outputs},
+                **{
+                    names[name]: _arrow_values(array, shapes[name])
+                    for name, array in part.outputs.items()
+                },
             }
             failures = part.failures if with_errors else ()
             for name in schema.names:
-                extra = {"file": "file", "line": "line", _ERROR: "error"}.get(name)
                 values = columns.get(name, [None] * len(part.rows))
-                more = [getattr(failed, extra) if extra else None for failed in failures]
+                more = [getattr(failed, name) if name in fixed else None for failed in failures]
                 columns[name] = values + more
             order = sorted(
                 range(len(columns["file"])),

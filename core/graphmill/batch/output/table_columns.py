@@ -13,7 +13,7 @@ import numpy as np
 from graphmill.cli.output.formatting import plain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from graphmill.batch.store import RowRange
 
@@ -54,9 +54,23 @@ def output_shapes(ranges: Iterable[RowRange]) -> dict[str, OutputShape]:
     return shapes
 
 
-def column_names(shapes: Mapping[str, OutputShape]) -> list[str]:
-    """Return the names of the columns: `NAME`, or `NAME[0]`, `NAME[1]` and so on."""
-    return [column for name, shape in shapes.items() for column in _columns(name, shape)]
+def column_names(shapes: Mapping[str, OutputShape], taken: Collection[str]) -> list[str]:
+    """Return the names of the columns: `NAME`, or `NAME[0]`, `NAME[1]` and so on.
+
+    Args:
+        shapes: the outputs.
+        taken: the names of the other columns.
+    """
+    return [
+        column
+        for name, shape in shapes.items()
+        for column in _columns(free_name(name, taken), shape)
+    ]
+
+
+def free_name(output: str, taken: Collection[str]) -> str:
+    """Return the name of an output, with the suffix `_output` if another column has the name."""
+    return f"{output}_output" if output in taken else output
 
 
 def cells(part: RowRange, shapes: Mapping[str, OutputShape]) -> Iterator[list[Any]]:
