@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import posixpath
@@ -152,8 +153,8 @@ def _status(path: str) -> tuple[int, str] | None:
     if files.is_url(path):
         if files.is_dir(path):
             return None
-        size = files.open_reader(path).size
-        return size, str(size)
+        with contextlib.closing(files.open_reader(path)) as reader:
+            return reader.size, str(reader.size)
     with typed_errors(path):
         status = os.stat(path)  # noqa: PTH116 - three times as fast as with a Path, for each file
     if stat.S_ISDIR(status.st_mode):
