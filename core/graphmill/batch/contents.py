@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 _MAX_SHOWN: Final = 200
 """Maximum number of characters of a malformed value that an error shows."""
 
-_MAX_NAMES = 12  # that a message lists
-_TRUTH = {"true": True, "false": False}
+_MAX_NAMES: Final = 12
+"""Maximum number of names that a message lists."""
+_BOOLEANS: Final = {"true": True, "false": False}
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,12 +108,12 @@ class Record:
             if spec.is_text and (features is None or name not in features):
                 return {name: self.data}
             if features is not None and len(features) == 1 and name not in features:
-                name_of_feature = next(iter(features))
-                return {name: _scalar_if(features[name_of_feature], spec)}
+                (values,) = features.values()
+                return {name: _in_row_shape(values, spec)}
         if features is None:
             raise InvalidArgumentError(f"{location} is not a tf.Example")
         return {
-            name: _scalar_if(_member(features, name, location), spec)
+            name: _in_row_shape(_member(features, name, location), spec)
             for name, spec in specs.items()
         }
 
@@ -143,8 +144,8 @@ def choose_columns(
 ) -> Columns:
     """Return the columns of each input.
 
-    An input takes the column with its name, or the columns `NAME[0]`, `NAME[1]`, … A model with
-    one input, none of whose columns has these names, takes all columns as one row.
+    An input takes the column with its name, or the columns `NAME[0]`, `NAME[1]`, … The only input
+    of a model takes all columns as one row if none has such a name.
 
     Args:
         header: the names of the columns.
@@ -240,7 +241,9 @@ def only_input(specs: Mapping[str, InputSpec], location: str) -> tuple[str, Inpu
     error = InvalidArgumentError(
         f"{location} does not name inputs, but the model has several: {_listed(specs)}"
     )
-    error.add_note("try: NAME=VALUE for those that are the same for all rows, or a .csv or .jsonl")
+    error.add_note(
+        "try: NAME=VALUE for those that are the same for all rows, or a .csv or .jsonl file"
+    )
     raise error
 
 
@@ -316,8 +319,8 @@ def _number(word: str) -> float | bool:
     try:
         return int(word)
     except ValueError:
-        truth = _TRUTH.get(word.strip().lower())
-        return float(word) if truth is None else truth
+        boolean = _BOOLEANS.get(word.strip().lower())
+        return float(word) if boolean is None else boolean
 
 
 def _features(data: bytes) -> dict[str, Any] | None:
@@ -337,8 +340,8 @@ def _features(data: bytes) -> dict[str, Any] | None:
     return features or None
 
 
-def _scalar_if(values: list[Any], spec: InputSpec) -> Any:
-    """Return a feature's values in the shape of a row if they fill it."""
+def _in_row_shape(values: list[Any], spec: InputSpec) -> Any:
+    """Return a feature's values in the shape of a row if they fill it, else as they are."""
     if spec.shape is None or len(spec.shape) == 1:
         return values
     if not spec.shape and len(values) == 1:

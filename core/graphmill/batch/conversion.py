@@ -33,7 +33,7 @@ class Batch:
         converted: the rows that could be converted.
         values: for each input the values of the converted rows, stacked; without the first
             dimension if the model has no batch dimension.
-        failures: the others, with their errors.
+        failures: the rows that could not be converted, with their errors.
     """
 
     rows: Sequence[Row]
@@ -70,8 +70,9 @@ class RowConverter:
         images: how images become arrays.
 
     Attributes:
-        row_specs: the inputs without their batch dimension.
+        has_batch: whether the model has a batch dimension.
         max_rows: how many rows a step can take; None for any number.
+        row_specs: the inputs without their batch dimension.
     """
 
     def __init__(self, specs: Mapping[str, InputSpec], images: ImageOptions) -> None:
@@ -110,7 +111,7 @@ class RowConverter:
             return spec
         if spec.shape == ():
             raise InvalidArgumentError(
-                f"{spec} has no batch dimension, so that rows cannot feed it; "
+                f"{spec} has no batch dimension, so rows cannot feed it; "
                 f"give it one value for all rows: {spec.name}=VALUE"
             )
         return replace(spec, shape=spec.shape[1:])
@@ -158,7 +159,7 @@ class RowConverter:
 
 
 def _check_shapes(values: dict[str, Array], others: list[dict[str, Array]], row: Row) -> None:
-    """Raise if an input with unknown sizes has another shape than in the rows before."""
+    """Raise if the shape of an input with unknown sizes differs from that in the rows before."""
     if not others:
         return
     for name, array in values.items():
@@ -168,5 +169,7 @@ def _check_shapes(values: dict[str, Array], others: list[dict[str, Array]], row:
                 f"{row.location}: input {name!r} has shape {list(array.shape)}, but the rows "
                 f"before it in its batch have {list(expected)}"
             )
-            error.add_note("try: --batch 1 (batch_size=1), or rows of equal shape; --resize")
+            error.add_note(
+                "try: --batch 1 (batch_size=1), rows of equal shape, or --resize for images"
+            )
             raise error

@@ -181,7 +181,7 @@ def predict(
         OpError: a file cannot be read, or a row failed and `keep_going` is off.
     """
     if (rows is None) == (each is None):
-        raise InvalidArgumentError("pass either rows, or each with files, not both")
+        raise InvalidArgumentError("pass either rows or each (files with rows), and not both")
     on_note = renamed_argument(options, "tell", "on_note", on_note)
     settings = _settings(model, options)
     constants = {name: _as_array(value) for name, value in (inputs or {}).items()}

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 _SECONDS_BEFORE_COMPILING: Final = 1.0
-"""The maximum number of seconds that a run interprets its model before it is compiled.
+"""The seconds that the steps of a run take, all together, before its model is compiled.
 
 JAX takes about as long to be imported and to compile a small model, which slows the threads that
 read, decode and run. A shorter run never pays for that; a longer one pays at most twice.
@@ -72,7 +72,7 @@ class BatchSettings:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A model that is ready to run rows."""
+    """A model that is ready to run rows: their reader, and the runner of batches."""
 
     runner: BatchRunner
     reader: RowReader
@@ -82,7 +82,7 @@ def load(settings: BatchSettings, host: Host, threads: int = 0) -> LoadedModel:
     """Load the model.
 
     Args:
-        settings: name the model and its session's options.
+        settings: the model and the options of its session.
         host: the host to run it on.
         threads: the threads that one kernel may use; 0 for the default.
     """

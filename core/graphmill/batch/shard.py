@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _MAX_ROWS: Final = 1024
 _MAX_SECONDS: Final = 5.0
 """Results are written after this many rows, or after this many seconds."""
-_BATCHES_OF_A_STRIPE: Final = 4
+_BATCHES_PER_STRIPE: Final = 4
 
 
 class Shard:
@@ -37,7 +37,7 @@ class Shard:
     ) -> None:
         self._job = job
         self._jobs = jobs
-        self._stripe = batch_size * _BATCHES_OF_A_STRIPE
+        self._stripe = batch_size * _BATCHES_PER_STRIPE
         self._starts = [start for start, _ in done]
         self._stops = [stop for _, stop in done]
 
@@ -61,7 +61,7 @@ def run_shard(
 ) -> None:
     """Run the rows of a shard, and store their results.
 
-    What was computed is stored even if a row then fails or the run is interrupted.
+    Computed results are stored even if a row then fails or the run is interrupted.
 
     Args:
         prepared: reads and runs rows.

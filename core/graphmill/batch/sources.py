@@ -176,7 +176,8 @@ def _stdin_files(copy: str | None, kind: str | None) -> list[SourceFile]:
 
 def _check_stdin_format(kind: str | None) -> str:
     if kind is None or kind not in STDIN_FORMATS:
-        error = InvalidArgumentError("the format of standard input is not known")
+        given = "" if kind is None else f": {kind!r}"
+        error = InvalidArgumentError(f"the format of standard input is not known{given}")
         error.add_note(f"try: --format with one of {', '.join(STDIN_FORMATS)}")
         raise error
     return kind

@@ -213,10 +213,10 @@ def _ranges(meta: Any, parts: list[dict[str, Array]]) -> Iterator[RowRange]:
     rows = [(index, file, line) for index, file, line in meta["rows"]]
     failures = [StoredFailure(*failure) for failure in meta["failures"]]
     first = 0
-    for number, part in enumerate(parts):
+    for position, part in enumerate(parts, 1):
         count = len(next(iter(part.values())))
         here, rest = rows[first : first + count], rows[first + count :]
-        until = rest[0][0] if number + 1 < len(parts) else None
+        until = rest[0][0] if position < len(parts) else None
         yield RowRange(here, part, [f for f in failures if until is None or f.index < until])
         failures = [f for f in failures if until is not None and f.index >= until]
         first += count
@@ -235,7 +235,7 @@ def unpack(stored: Mapping[str, Any], archive: Mapping[str, Array]) -> dict[str,
 
 
 def archive_bytes(arrays: Mapping[str, Any]) -> bytes:
-    """Return arrays as the bytes of an archive of NumPy's."""
+    """Return the bytes of a `.npz` archive of arrays."""
     content = io.BytesIO()
     np.savez(content, **arrays)  # none of objects, so none is pickled
     return content.getvalue()

@@ -1,4 +1,4 @@
-"""A writer of files as a binary stream, for libraries that want one."""
+"""A writer of files as a binary stream, for libraries that write to one."""
 
 from __future__ import annotations
 

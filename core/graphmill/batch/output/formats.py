@@ -171,7 +171,7 @@ def _add_output(
 
 
 def _check_bytes(name: str, array: Array) -> None:
-    """Raise if NumPy would cut the end of a text."""
+    """Raise if NumPy would remove zero bytes at the end of a string."""
     if any(item.endswith(b"\0") for item in array.reshape(-1)):
         error = InvalidArgumentError(
             f"a string of output {name!r} ends with a zero byte, which an .npz file cannot hold"
