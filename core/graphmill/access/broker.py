@@ -105,7 +105,7 @@ class Broker:
         files.make_dirs(path)
 
     def rename(self, source: str, target: str) -> None:
-        """Move a file, replacing another one."""
+        """Move a file; one at the target is replaced."""
         files.rename(source, target)
 
     def remove(self, path: str) -> None:

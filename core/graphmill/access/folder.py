@@ -114,7 +114,7 @@ class Folder:
         os.rmdir(self._name(name), dir_fd=self._fd)
 
     def rename(self, name: str, target: Folder, new_name: str) -> None:
-        """Move a file to another folder, replacing one of that name."""
+        """Move a file to another folder; one of that name there is replaced."""
         source, goal = self._name(name), target._name(new_name)
         if self._fd is None:
             os.replace(source, goal)  # noqa: PTH105 - paths are texts here

@@ -18,10 +18,10 @@ _POLICIES: Final = (PURE, TRUSTED)
 
 
 def rules_of(config: ConfigProto) -> AccessRules | None:
-    """Return the rules of a configuration; None for none.
+    """Return the rules of a configuration; None if it has none.
 
     Raises:
-        InvalidArgumentError: the policy is unknown, a rule is wrong, or rules contradict a policy
+        InvalidArgumentError: the policy is unknown, a rule is invalid, or rules contradict a policy
             that allows everything.
     """
     options = config.graphmill
@@ -67,7 +67,7 @@ def with_access(
         model_folder: the folder of the model, which it may read; "" for none.
 
     Raises:
-        InvalidArgumentError: a rule is wrong, or rules contradict `trust`.
+        InvalidArgumentError: a rule is invalid, or rules contradict `trust`.
     """
     is_as_configured = is_decided(config) or not is_loaded
     needs_folder = bool(model_folder) and rules_of(config) is not None

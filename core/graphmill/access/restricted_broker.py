@@ -2,7 +2,7 @@
 
 Each path is resolved (symbolic links, `..`, repeated slashes, `file://`) and compared with the
 rules; the result is then opened without following links (`graphmill.access.folder`), so a link that
-appears in between is not followed. Hard links cannot be told from files.
+appears in between is not followed. Hard links cannot be distinguished from other files.
 """
 
 from __future__ import annotations
@@ -202,7 +202,7 @@ class RestrictedBroker(Broker):
             pass
 
     def rename(self, source: str, target: str) -> None:
-        """Move a file, replacing another one."""
+        """Move a file; one at the target is replaced."""
         old, new = self._resolve(WRITE, source), self._resolve(WRITE, target)
         if old is None or new is None:
             files.rename(source, target)
@@ -278,10 +278,10 @@ class RestrictedBroker(Broker):
 
 def refusal(subject: str, action: str, effect: str, rule: str, rules: Sequence[AccessRules]) -> str:
     """Return the message of a refusal: what was refused, under which rules, and how to allow it."""
-    refused = next((one for one in rules if not one.allows_some(effect)), rules[0])
+    refusing = next((some for some in rules if not some.allows_some(effect)), rules[0])
     return (
         f"{subject} may not {action} (effect {effect!r}): the model runs under rules that allow "
-        f"{refused}. If you trust it with that, allow it: allow=[{rule!r}], --allow {rule} on the "
+        f"{refusing}. If you trust it with that, allow it: allow=[{rule!r}], --allow {rule} on the "
         f"command line, or graphmill.allow in the config; trust=True or --trust allows everything"
     )
 
@@ -343,9 +343,7 @@ class _SafeWriter(Writer):
 
     def abandon(self) -> None:
         """Delete the unfinished file; never raises a file error."""
-        with contextlib.suppress(
-            OSError
-        ):  # closing writes what is left, for which there is no room
+        with contextlib.suppress(OSError):  # closing writes the rest, and the disk may be full
             self._file.close()
         with contextlib.suppress(OSError):  # it is gone already
             self._folder.remove(self._temporary)

@@ -121,7 +121,7 @@ class AccessRules:
         """Parse several rules.
 
         Raises:
-            InvalidArgumentError: one is wrong; see `Rule.parse`.
+            InvalidArgumentError: one is invalid; see `Rule.parse`.
         """
         if isinstance(texts, str):
             raise InvalidArgumentError(
