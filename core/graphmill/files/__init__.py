@@ -203,7 +203,7 @@ def make_dirs(path: str) -> None:
 
 
 def rename(source: str, target: str) -> None:
-    """Move file `source` to `target`, replacing it."""
+    """Move file `source` to `target`; a file that is there is replaced."""
     with typed_errors(source):
         if is_url(source):
             filesystem, inner = filesystem_of(source)

@@ -115,6 +115,8 @@ def stream_of(reader: Reader, compression: str, buffer_size: int) -> BinaryIO:
 
 
 class _Plain(io.RawIOBase):
+    """The content of a file as it is stored."""
+
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
         self._offset = 0
@@ -156,7 +158,7 @@ class _Inflated(io.RawIOBase):
         self._compression = compression
         self._path = path
         self._inflate = zlib.decompressobj(self._bits)
-        self._left = b""
+        self._input = b""
         self._is_started = False
 
     def readable(self) -> bool:
@@ -166,12 +168,12 @@ class _Inflated(io.RawIOBase):
         view = memoryview(buffer)
         while True:
             if self._inflate.eof:
-                self._left = self._inflate.unused_data
+                self._input = self._inflate.unused_data
                 self._inflate = zlib.decompressobj(self._bits)
                 self._is_started = False
-            if not self._left:
-                self._left = self._raw.read(_PIECE) or b""
-            if not self._left:
+            if not self._input:
+                self._input = self._raw.read(_PIECE) or b""
+            if not self._input:
                 if self._is_started:
                     raise errors.DataLossError(
                         f"{self._path} is truncated: its {self._compression} data is incomplete"
@@ -185,12 +187,12 @@ class _Inflated(io.RawIOBase):
     def _decompress(self, limit: int) -> bytes:
         self._is_started = True
         try:
-            produced = self._inflate.decompress(self._left, limit)
+            produced = self._inflate.decompress(self._input, limit)
         except zlib.error as error:
             raise errors.DataLossError(
                 f"{self._path} is not {self._compression} data: {error}"
             ) from error
-        self._left = self._inflate.unconsumed_tail
+        self._input = self._inflate.unconsumed_tail
         return produced
 
     def close(self) -> None:
