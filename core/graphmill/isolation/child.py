@@ -9,7 +9,7 @@ import json
 import traceback
 from typing import Any
 
-from graphmill.errors import UnavailableError, UnimplementedError
+from graphmill.errors import CancelledError, OpError, UnavailableError, UnimplementedError
 from graphmill.isolation import packets
 from graphmill.isolation.error_packets import encode_error
 from graphmill.isolation.limits import LANDLOCK, SECCOMP, IsolationLimits
@@ -70,8 +70,6 @@ def _restrict(limits: IsolationLimits, access: dict[str, Any]) -> None:
 
 
 def _answer(server: Any, request: Packet, interrupts: StepInterrupts) -> Packet:
-    from graphmill.errors import CancelledError, OpError
-
     try:
         with interrupts.step():
             return server.answer(request)  # type: ignore[no-any-return]

@@ -78,18 +78,18 @@ class ChildProcess:
         requests, self._requests = os.pipe()
         self._replies, replies = os.pipe()
         lifeline, self._lifeline = os.pipe()
-        theirs = (requests, replies, lifeline, area)
+        inherited = (requests, replies, lifeline, area)
         try:
             self.area = SharedArea(area, limits.transfer_bytes)
             os.set_blocking(self._requests, False)
             os.set_blocking(self._replies, False)
-            self._process = _start(theirs)
+            self._process = _start(inherited)
         except BaseException:
             for fd in (self._requests, self._replies, self._lifeline):
                 os.close(fd)
             raise
         finally:
-            for fd in theirs:
+            for fd in inherited:
                 os.close(fd)
         try:
             self._set_up(access)
@@ -117,7 +117,7 @@ class ChildProcess:
             DataLossError: it answered with something malformed, and was ended.
             ResourceExhaustedError: the system ended it because of a limit.
             UnavailableError: it crashed or was killed.
-            KeyboardInterrupt: of the program; the request is cancelled.
+            KeyboardInterrupt: Ctrl-C was pressed; the request is cancelled.
         """
         self.check()
         limit = self._limits.step_seconds if timeout is None else timeout + CANCEL_GRACE_SECONDS
@@ -250,18 +250,19 @@ class ChildProcess:
         return UnavailableError(f"{text}. {_advice(status)}; {again}")
 
 
-def _start(theirs: tuple[int, ...]) -> subprocess.Popen[bytes]:
-    """Start the interpreter, with few variables of the environment and in a session of its own.
+def _start(inherited: tuple[int, ...]) -> subprocess.Popen[bytes]:
+    """Start the interpreter with these file descriptors and few variables of the environment.
 
-    So it does not get the signals of the terminal, such as Ctrl-C, which its parent handles.
+    It has a session of its own, and so does not get signals of the terminal such as Ctrl-C, which
+    its parent handles.
     """
     path = [entry for entry in sys.path if os.path.isabs(entry)]  # noqa: PTH117 - texts
-    command = [sys.executable, "-I", "-B", "-c", _START, json.dumps(path), *map(str, theirs)]
+    command = [sys.executable, "-I", "-B", "-c", _START, json.dumps(path), *map(str, inherited)]
     return subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
         env=_environment(os.environ),
-        pass_fds=theirs,
+        pass_fds=inherited,
         cwd="/",
         start_new_session=True,
     )

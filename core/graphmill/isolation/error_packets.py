@@ -1,4 +1,4 @@
-"""Errors between the process of an isolated model and its program: JSON of bounded texts."""
+"""Encode errors of the process of an isolated model as JSON with texts of bounded length."""
 
 from __future__ import annotations
 

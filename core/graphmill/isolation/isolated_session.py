@@ -46,14 +46,14 @@ class IsolatedSession:
             probabilities = session.run("softmax:0", {"image:0": image})
 
     The process is started and the model loaded at once. Steps of several threads run one after the
-    other. It has `run`, `make_callable`, `close` and the context manager of
+    other. The session has `run`, `make_callable`, `close` and the context manager of
     `graphmill.Session`; values are numbers and strings, not resources.
 
     Args:
         path: local path of a SavedModel, GraphDef or MetaGraphDef.
         tags: the tags of a SavedModel's meta graph.
         config: a `ConfigProto`, its bytes, or a dict in protobuf's JSON form.
-        allow: what the model may do besides computing: rules of files only.
+        allow: what the model may do besides computing: rules for files only.
         trust: True lifts graphmill's own rules; those of the operating system remain.
         limits: what the process may use, and which protections are required.
 
@@ -62,7 +62,8 @@ class IsolatedSession:
 
     Raises:
         UnimplementedError: this system cannot isolate the model; the message says why.
-        InvalidArgumentError: a limit or rule is wrong, or a rule allows what isolation never does.
+        InvalidArgumentError: a limit or rule is invalid, or a rule allows what isolation never
+            does.
         NotFoundError: the model does not exist.
         OpError: the model cannot be loaded.
     """
@@ -214,9 +215,9 @@ class IsolatedSession:
         """Send a step to the process, and return the values of its reply."""
         self._process.check()
         area = self._process.area
-        fed, places = encode_tensors(feeds.items(), area)
+        fed, regions = encode_tensors(feeds.items(), area)
         request = proto.RunStepRequest(feed=fed, fetch=fetches, target=targets, options=options)
-        packet = Packet(packets.RUN, request.SerializeToString(), places)
+        packet = Packet(packets.RUN, request.SerializeToString(), regions)
         reply = self._process.request(packet, timeout, "a step")
         response = self._parsed(reply, packets.RESULT, proto.RunStepResponse)
         try:
@@ -254,8 +255,8 @@ def _child_config(config: proto.ConfigProto, limits: IsolationLimits) -> proto.C
             "graphmill.jit_cache_dir cannot be combined with isolation: a cache of compiled "
             "programs is code that an isolated model could replace; leave it out"
         )
-    made = proto.ConfigProto()
-    made.CopyFrom(config)
-    if not made.graphmill.memory_budget_bytes:
-        made.graphmill.memory_budget_bytes = int(limits.memory_bytes * _BUDGET_SHARE)
-    return made
+    copy = proto.ConfigProto()
+    copy.CopyFrom(config)
+    if not copy.graphmill.memory_budget_bytes:
+        copy.graphmill.memory_budget_bytes = int(limits.memory_bytes * _BUDGET_SHARE)
+    return copy

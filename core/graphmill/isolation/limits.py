@@ -91,10 +91,7 @@ class IsolationLimits:
 def _check_positive(name: str, value: Any, kind: str) -> None:
     accepted = (int, float) if kind == "float" else (int,)
     if isinstance(value, bool) or not isinstance(value, accepted) or not 0 < value < math.inf:
-        raise InvalidArgumentError(
-            f"the limit {name} is {value!r}, expected a positive "
-            f"{'number' if kind == 'float' else 'integer'}"
-        )
+        raise _not_positive(name, value, kind)
 
 
 def _parse_value(name: str, text: str, kind: str) -> Any:
@@ -103,7 +100,9 @@ def _parse_value(name: str, text: str, kind: str) -> Any:
     try:
         return float(text) if kind == "float" else int(text)
     except ValueError:
-        raise InvalidArgumentError(
-            f"the limit {name} is {text!r}, expected a positive "
-            f"{'number' if kind == 'float' else 'integer'}"
-        ) from None
+        raise _not_positive(name, text, kind) from None
+
+
+def _not_positive(name: str, value: Any, kind: str) -> InvalidArgumentError:
+    noun = "number" if kind == "float" else "integer"
+    return InvalidArgumentError(f"the limit {name} is {value!r}, expected a positive {noun}")

@@ -68,15 +68,15 @@ class ModelServer:
             run_metadata=response.metadata if is_traced else None,
             targets=list(request.target),
         )
-        tensors, places = encode_tensors(zip(request.fetch, fetched, strict=True), self._area)
+        tensors, regions = encode_tensors(zip(request.fetch, fetched, strict=True), self._area)
         response.tensor.extend(tensors)
-        return _packet(packets.RESULT, response, places)
+        return _packet(packets.RESULT, response, regions)
 
 
 def _packet(kind: int, message: Any, regions: tuple[packets.MemoryRegion, ...] = ()) -> Packet:
     if message.ByteSize() > packets.MAX_REPLY_BYTES:
         raise ResourceExhaustedError(
             f"a reply of {message.ByteSize()} bytes is too large for an isolated model, whose "
-            f"strings and small tensors may have {packets.MAX_REPLY_BYTES} bytes for each step"
+            f"strings and small tensors may have at most {packets.MAX_REPLY_BYTES} bytes per step"
         )
     return Packet(kind, message.SerializeToString(), regions)

@@ -1,6 +1,6 @@
 """Packets between a program and the process of its isolated model.
 
-A packet is a header (magic, kind, numbers), the places of tensors in shared memory, and a payload:
+A packet is a header (magic, kind, sizes), the regions of tensors in shared memory, and a payload:
 a protobuf message or JSON. Neither can run code, and every number is checked before it is used, as
 the process may be under an attacker's control.
 """
@@ -25,7 +25,7 @@ ERROR: Final = 7
 
 MAX_REQUEST_BYTES: Final = 1 << 30
 MAX_REPLY_BYTES: Final = 64 << 20
-"""Parsed messages take many times the memory of short fields, so a hostile reply is kept small."""
+"""A parsed message can take many times the memory of its bytes, so replies are limited."""
 MAX_REGIONS: Final = 1 << 16
 _MAGIC: Final = b"GMi1"
 _HEADER: Final = struct.Struct("<4sIIQ")
@@ -46,7 +46,7 @@ class Packet(NamedTuple):
     Attributes:
         kind: one of the constants of this module.
         payload: the serialized message.
-        regions: the place of each tensor of the message, in order; empty if all are in it.
+        regions: the region of each tensor of the message, in order; empty without tensors.
     """
 
     kind: int
@@ -70,12 +70,12 @@ def read_packet(pipe: int, max_bytes: int, deadline: float | None = None) -> Pac
 
     Args:
         pipe: a file descriptor, which does not block if there is a deadline.
-        max_bytes: how long the payload may be.
+        max_bytes: the maximum size of the payload.
         deadline: a time of `time.monotonic()`.
 
     Raises:
         EndOfStreamError: the other side has closed its end.
-        DataLossError: the bytes are no packet.
+        DataLossError: the bytes are not a packet.
         DeadlineExceededError: it did not come in time.
     """
     header = _read(pipe, _HEADER.size, deadline)
@@ -85,9 +85,9 @@ def read_packet(pipe: int, max_bytes: int, deadline: float | None = None) -> Pac
             f"a packet is malformed: it starts with {magic!r}, has {count} regions (at most "
             f"{MAX_REGIONS}) and a payload of {size} bytes (at most {max_bytes})"
         )
-    places = _read(pipe, count * _REGION.size, deadline)
+    regions = _read(pipe, count * _REGION.size, deadline)
     payload = _read(pipe, size, deadline)
-    return Packet(kind, payload, tuple(map(MemoryRegion._make, _REGION.iter_unpack(places))))
+    return Packet(kind, payload, tuple(map(MemoryRegion._make, _REGION.iter_unpack(regions))))
 
 
 def write_packet(pipe: int, packet: Packet, deadline: float | None = None) -> None:

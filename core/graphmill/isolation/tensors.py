@@ -64,8 +64,8 @@ class SharedArea:
                 f"the values of one step need more than {self.size} bytes of shared memory; raise "
                 "IsolationLimits.transfer_bytes"
             )
-        place = np.frombuffer(self._memory, np.uint8, array.nbytes, start)
-        place[...] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        target = np.frombuffer(self._memory, np.uint8, array.nbytes, start)
+        target[...] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
         self._used = start + array.nbytes
         return MemoryRegion(start, array.nbytes)
 

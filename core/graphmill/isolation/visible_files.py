@@ -17,7 +17,7 @@ from graphmill.plugin.discovery import entry_point_plugins, environment_plugins
 from graphmill.runtime.process.sandbox.file_access import FileAccess
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
 _SYSTEM_LIBRARIES: Final = (
     *("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/usr/local/lib64"),
@@ -45,10 +45,10 @@ def visible_files(model: str, rules: AccessRules) -> FileAccess:
         NotFoundError: the model, or the path of a rule, does not exist.
     """
     libraries = tuple(dict.fromkeys((*_libraries(), *_SYSTEM_LIBRARIES, *_MACHINE)))
-    of_model, folders = _model_files(model)
+    model_files, folders = _model_files(model)
     _check_rules(rules)
     return FileAccess(
-        read=(*libraries, *of_model, *_paths(rules, READ)),
+        read=(*libraries, *model_files, *_paths(rules, READ)),
         list=(*libraries, *folders, *_paths(rules, LIST)),
         write=tuple(_paths(rules, WRITE)),
     )
@@ -123,5 +123,6 @@ def _check_rules(rules: AccessRules) -> None:
             )
 
 
-def _paths(rules: AccessRules, *effects: str) -> Iterable[str]:
-    return [rule.path or "/" for rule in rules.rules if rule.effect in effects]
+def _paths(rules: AccessRules, effect: str) -> list[str]:
+    """Return the paths of the rules for an effect; a rule without a path is for all files."""
+    return [rule.path or "/" for rule in rules.rules if rule.effect == effect]
