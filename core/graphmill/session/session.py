@@ -421,7 +421,7 @@ class Session:
         Steps that other threads run meanwhile may do it as well.
 
         Raises:
-            InvalidArgumentError: a rule is wrong.
+            InvalidArgumentError: a rule is invalid.
         """
         from graphmill.access.rules import AccessRules
 

@@ -33,7 +33,7 @@ def session_placement(
         trust: whether it may do everything.
 
     Raises:
-        InvalidArgumentError: a rule is wrong, or contradicts `trust`.
+        InvalidArgumentError: a rule is invalid, or contradicts `trust`.
         NotFoundError: no such device type or executor is registered.
     """
     effects = list(forbidden)
