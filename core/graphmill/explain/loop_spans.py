@@ -1,7 +1,7 @@
 """Find when each execution and each iteration of a loop ran in a step, for timelines.
 
-Iterations of a loop may overlap, as nodes of the next one run before the last ones of the one
-before. So each span has a lane; in a lane, spans are disjoint or inside of the span around them.
+Iterations of a loop may overlap: nodes of the next one may run before the last nodes of the current
+one. So each span has a lane; the spans of a lane are disjoint or nested.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class LoopSpan(NamedTuple):
         path: the iterations around it and itself, as `outer:3/inner` or `outer:3/inner:0`.
         name: the name of the loop's frame, or `iteration 0`.
         start, end: from its first node to its last one.
-        lane: its row.
+        lane: the index of its lane.
     """
 
     path: str
@@ -33,7 +33,7 @@ class LoopSpan(NamedTuple):
 
 
 def loop_spans(runs: Iterable[tuple[str, int, int]]) -> list[LoopSpan]:
-    """Return the loops and iterations of nodes that ran, those outside before those inside.
+    """Return the loops and iterations of nodes that ran, outer ones before inner ones.
 
     Args:
         runs: for each node its iterations as `outer:3/inner:0`, its start and its end.

@@ -2,7 +2,7 @@
 
 A node that calls functions has the sum of the times of its nodes. Operations may run at the same
 time, and measuring takes time itself, so the sum of all may be more or less than the time of the
-cluster; the nodes are shown one after another, beginning with the cluster.
+cluster; the nodes are shown one after another, from the start of the cluster.
 """
 
 from __future__ import annotations
@@ -40,6 +40,8 @@ def measured_times(
 
 
 class _MeasuredTimes(Shares):
+    """Gives each member of a cluster its measured time; see `measured_times`."""
+
     def __init__(
         self,
         whole: TimedRun | NodeStats,

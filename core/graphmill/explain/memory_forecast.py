@@ -126,15 +126,15 @@ def _num_bytes(node: Node, shapes: GraphShapes) -> int | None:
         output_shapes = shapes.of(node)
     except OpError:
         return None
-    whole = 0
+    total = 0
     for output, (shape, dtype) in enumerate(zip(output_shapes, node.output_types, strict=True)):
         if forwarded(node, output) is not None or not dtype.is_numpy_compatible:
             continue  # the memory is that of its input, or of a resource
         count = shape.num_elements()
         if count is None:
             return None
-        whole += count * dtype.as_numpy_dtype.itemsize
-    return whole
+        total += count * dtype.as_numpy_dtype.itemsize
+    return total
 
 
 def _last_uses(order: Sequence[Node], positions: Mapping[Node, int]) -> dict[Node, int]:

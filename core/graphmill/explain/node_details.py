@@ -63,7 +63,7 @@ def dot_lines(graph: Graph, records: Iterable[NodeRecord]) -> Iterator[str]:
 
     Args:
         graph: the graph.
-        records: its nodes' tiers, which are their colours.
+        records: the records of its nodes, whose tiers choose their colours.
     """
     tiers = {record.node: record.tier for record in records}
     nodes = sorted(graph.nodes, key=lambda node: node.name.split("/")[:-1])

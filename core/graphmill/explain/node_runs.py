@@ -59,7 +59,7 @@ class NodeRun(NamedTuple):
 
 
 def node_runs(traced: StepTrace | RunMetadata | StepStats) -> list[NodeRun]:
-    """Return the runs of nodes in a traced step, ordered by start; a slice precedes those in it.
+    """Return the runs of nodes in a traced step, ordered by start; a run precedes those in it.
 
     Args:
         traced: the trace of a step; or the metadata of one that ran with `trace_level` FULL_TRACE,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from graphmill.explain.compilation import COMPILED, STRAIGHT_LINE, find_compilation
+from graphmill.explain.compilation import COMPILED, STRAIGHT_LINE
 from graphmill.explain.plain import as_plain
-from graphmill.explain.tiers import calls_by_tier
+from graphmill.explain.tiers import calls_by_tier, clusters_of, num_interpreted_steps
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -62,9 +62,7 @@ class SessionStats:
 def session_stats(session: DirectSession) -> SessionStats:
     """Return the counts of a session; steps that run meanwhile may or may not be counted."""
     executors = session.cached_executors()
-    graphs = [item.graph for one in executors for item in one.hot_items or one.items]
-    compilations = [found for graph in graphs if (found := find_compilation(graph)) is not None]
-    clusters = [cluster for compilation in compilations for cluster in compilation.clusters]
+    clusters = clusters_of(executors)
     attempts = [
         attempt
         for cluster in clusters
@@ -72,7 +70,8 @@ def session_stats(session: DirectSession) -> SessionStats:
         for attempt in signature.compiles
     ]
     calls = calls_by_tier(executors)
-    num_steps, num_interpreted = _num_steps(executors), sum(map(_interpreted, executors))
+    num_steps = _num_steps(executors)
+    num_interpreted = sum(map(num_interpreted_steps, executors))
     num_watched = _num_steps(session.watched_executors())
     return SessionStats(
         num_steps=num_steps + num_watched,
@@ -94,10 +93,6 @@ def session_stats(session: DirectSession) -> SessionStats:
 
 def _num_steps(executors: Iterable[ExecutorsAndKeys]) -> int:
     return sum(one.step_count for one in executors)
-
-
-def _interpreted(executors: ExecutorsAndKeys) -> int:
-    return executors.step_count if executors.hot_items is None else executors.hot.since
 
 
 def _count(attempts: Iterable[CompileRecord], outcome: str) -> int:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphmill.explain.compilation import INTERPRETED
 from graphmill.explain.plain import as_plain, with_old_keys
-from graphmill.explain.tiers import Tiers
+from graphmill.explain.tiers import Tiers, num_interpreted_steps
 from graphmill.graph.node_roles import is_argument_or_result
 from graphmill.lowering.kernel_lookup import find_kernel
 from graphmill.runtime.state_machine import TransitionHistory
@@ -145,15 +145,12 @@ def _step_record(impl: DirectSession, executors: ExecutorsAndKeys) -> StepRecord
         for item in executors.items
         for node in item.graph.nodes
     )
-    interpreted = executors.step_count
-    if executors.hot_items is not None:
-        interpreted = executors.hot.since
     return StepRecord(
         executors.feeds,
         executors.fetches,
         executors.targets,
         executors.step_count,
-        interpreted,
+        num_interpreted_steps(executors),
         impl.hot_steps.mode,
         tiers.reason,
         nodes,
@@ -184,7 +181,7 @@ def explain(
         NotFoundError: a name does not exist, or an op has no kernel.
         OpError: the step cannot be prepared.
     """
-    impl = session._impl  # noqa: SLF001 - looks into a session, as its friends may
+    impl = session._impl  # noqa: SLF001 - the public session has no access to it
     signature = tuple(feeds), tuple(fetches), tuple(targets)
     return list(impl.explain(signature, build=False).nodes)
 
@@ -194,7 +191,7 @@ def explain_all(session: Session) -> list[StepRecord]:
 
     Callables that were made with their own options come last.
     """
-    return session._impl.explain_all()  # noqa: SLF001 - looks into a session, as its friends may
+    return session._impl.explain_all()  # noqa: SLF001 - see `explain`
 
 
 def step_records(session: DirectSession) -> list[StepRecord]:
@@ -238,7 +235,9 @@ def _kernel_reason(node: Node, choice: KernelChoice | None) -> str:
         return "it is the only matching kernel"
     lower = sum(reason == "ranks lower" for _, reason in choice.rejected)
     others = len(choice.rejected) - lower
-    reasons = [f"{lower} rank lower"] if lower else []
+    reasons = []
+    if lower:
+        reasons.append(f"{lower} rank lower" if lower > 1 else "1 ranks lower")
     if others:
         reasons.append(f"{others} do not match" if others > 1 else "1 does not match")
     return f"it matches and ranks first; of the others {', '.join(reasons)}"

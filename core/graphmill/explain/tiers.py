@@ -64,7 +64,7 @@ class Tiers:
         if not self.reason and not self.compilations and not self._outside:
             self.reason = "its graph was not given to a compiler"
         if not self.reason and not self._cluster_of:
-            self.reason = _only_one(self._outside.values())
+            self.reason = _shared_reason(self._outside.values())
 
     def of(self, name: str) -> NodeTier:
         """Return how a node runs."""
@@ -101,18 +101,25 @@ class Tiers:
                     )
 
 
+def clusters_of(executors: Iterable[ExecutorsAndKeys]) -> list[ClusterRecord]:
+    """Return the clusters in the latest graphs of some signatures."""
+    graphs = [item.graph for one in executors for item in one.hot_items or one.items]
+    compilations = [found for graph in graphs if (found := find_compilation(graph)) is not None]
+    return [cluster for compilation in compilations for cluster in compilation.clusters]
+
+
+def num_interpreted_steps(executors: ExecutorsAndKeys) -> int:
+    """Return how many steps of a signature ran before its graph was built for compilation."""
+    return executors.step_count if executors.hot_items is None else executors.hot.since
+
+
 def calls_by_tier(executors: Iterable[ExecutorsAndKeys]) -> dict[str, int]:
     """Return the number of cluster calls that each tier has served, for some signatures.
 
     `checks_failed` are calls of compiled programs that the interpreter repeated.
     """
-    graphs = [item.graph for one in executors for item in one.hot_items or one.items]
-    compilations = [found for graph in graphs if (found := find_compilation(graph))]
     counts = [
-        signature.counts
-        for compilation in compilations
-        for cluster in compilation.clusters
-        for signature in cluster.signatures
+        signature.counts for cluster in clusters_of(executors) for signature in cluster.signatures
     ]
     return {
         STRAIGHT_LINE: sum(one.num_straight for one in counts),
@@ -139,8 +146,8 @@ def _why_not_built(executors: ExecutorsAndKeys, hot_steps: HotSteps) -> str:
     return f"the graph could not be rebuilt for compilation: {hot.reason}"
 
 
-def _only_one(reasons: Iterable[str]) -> str:
-    """Return the reason that all share; empty if they differ."""
+def _shared_reason(reasons: Iterable[str]) -> str:
+    """Return the reason that all nodes share; empty if they differ."""
     distinct = set(reasons)
     return distinct.pop() if len(distinct) == 1 else ""
 

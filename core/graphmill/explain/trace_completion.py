@@ -80,7 +80,7 @@ def completion_of(
 ) -> Callable[[], None]:
     """Return a function that adds the nodes that a step has run without recording them.
 
-    It may be called at any time after the step: what may change until then is taken now.
+    It may be called at any time after the step: what may change until then is read now.
 
     Args:
         collector: the statistics of the step.
