@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 _MANY_SIGNATURES: Final = 3
 _LARGE_SHARE: Final = 0.1
-_MOST_OF_IT: Final = 0.5
-_MOST_REASONS: Final = 3
+_MOST_OF_THE_TIME: Final = 0.5
+_MAX_LISTED: Final = 3
 _FEW_STEPS: Final = 6
 _NO_SLOT: Final = "no slot"  # the state of a signature, as the compiler names it
 
@@ -72,8 +72,9 @@ def _without_steps(record: StepRecord, traced: Sequence[TracedStep]) -> Iterator
             "steps= to report.collect.",
         )
     elif 0 < record.num_steps < _FEW_STEPS and not record.reason:
+        steps = "step was" if record.num_steps == 1 else "steps were"
         yield Advice(
-            f"Only {record.num_steps} steps were run",
+            f"Only {record.num_steps} {steps} run",
             "A graph is compiled after some steps. Run more (--steps 20) to see the final tiers.",
         )
 
@@ -106,8 +107,9 @@ def _without_slot(record: StepRecord) -> Iterator[Advice]:
         for cluster in compilation.clusters:
             for signature in cluster.signatures:
                 if signature.state == _NO_SLOT:
+                    calls = "call" if signature.num_straight == 1 else "calls"
                     yield Advice(
-                        f"{signature.num_straight} calls of {cluster.name} had new signatures",
+                        f"{signature.num_straight} {calls} of {cluster.name} had new signatures",
                         f"They are not compiled: {signature.reason}.",
                         (cluster.name,),
                     )
@@ -135,14 +137,14 @@ def _loops(record: StepRecord) -> Iterator[Advice]:
                     f"The {kind} {region.name} runs node by node",
                     f"The reason: {region.reason}. The executor then handles each node of each "
                     "iteration, which costs more than most nodes compute.",
-                    region.nodes[:_MOST_REASONS],
+                    region.nodes[:_MAX_LISTED],
                 )
 
 
 def _slow_clusters(record: StepRecord, traced: Sequence[TracedStep]) -> Iterator[Advice]:
     """Yield the clusters that take much of the time as straight-line code, with the reason."""
     totals = traced[-1].totals if traced else {}
-    whole = sum(total.nanoseconds for total in totals.values())
+    whole = traced[-1].node_nanoseconds if traced else 0
     for compilation in record.compilations.values():
         for cluster in compilation.clusters:
             total = totals.get(cluster.name)
@@ -157,7 +159,7 @@ def _slow_clusters(record: StepRecord, traced: Sequence[TracedStep]) -> Iterator
                     "each iteration of a loop. Move what cannot be compiled, such as strings and "
                     "queues, out of the loop; `graphmill explain MODEL --jit --source` shows its "
                     "code.",
-                    cluster.nodes[:_MOST_REASONS],
+                    cluster.nodes[:_MAX_LISTED],
                 )
 
 
@@ -165,8 +167,7 @@ def _interpreted(record: StepRecord, traced: Sequence[TracedStep]) -> Iterator[A
     """Yield the reasons for which nodes that take much of the time are interpreted."""
     if not traced or record.reason:
         return
-    totals = traced[-1].totals
-    whole = sum(total.nanoseconds for total in totals.values())
+    totals, whole = traced[-1].totals, traced[-1].node_nanoseconds
     by_reason: dict[str, list[tuple[int, str, str]]] = {}
     for node in record.nodes:
         total = totals.get(node.node)
@@ -174,16 +175,16 @@ def _interpreted(record: StepRecord, traced: Sequence[TracedStep]) -> Iterator[A
             times = by_reason.setdefault(node.tier_reason, [])
             times.append((total.nanoseconds, node.node, node.op))
     ranked = sorted(by_reason.items(), key=lambda item: -sum(time for time, _, _ in item[1]))
-    for reason, times in ranked[:_MOST_REASONS]:
+    for reason, times in ranked[:_MAX_LISTED]:
         spent = sum(time for time, _, _ in times)
         if whole and spent / whole >= _LARGE_SHARE:
             times.sort(reverse=True)
-            ops = ", ".join(dict.fromkeys(op for _, _, op in times[:_MOST_REASONS]))
+            ops = ", ".join(dict.fromkeys(op for _, _, op in times[:_MAX_LISTED]))
             yield Advice(
                 f"{spent / whole:.0%} of the time is in interpreted nodes: {reason}",
                 f"They take {time_text(spent)}; the slowest are of {ops}. `graphmill explain MODEL "
                 "--jit` lists each of them.",
-                tuple(name for _, name, _ in times[:_MOST_REASONS]),
+                tuple(name for _, name, _ in times[:_MAX_LISTED]),
             )
 
 
@@ -191,14 +192,15 @@ def _slow_nodes(record: StepRecord, traced: Sequence[TracedStep]) -> Iterator[Ad
     if not traced:
         return
     step = traced[-1]
-    whole = sum(total.nanoseconds for total in step.totals.values())
+    whole = step.node_nanoseconds
     clusters = {one.cluster for one in record.nodes}
-    for total in step.top_by_time(_MOST_REASONS):
+    for total in step.top_by_time(_MAX_LISTED):
         share = total.nanoseconds / whole if whole else 0.0
-        if share < _MOST_OF_IT or total.node in clusters:
-            continue  # a cluster is what is wanted: nodes that run together
+        if share < _MOST_OF_THE_TIME or total.node in clusters:
+            continue  # a slow cluster is no fault: its nodes run together, as they should
+        times = "once" if total.runs == 1 else f"{total.runs} times"
         text = (
-            f"It runs {total.runs} times in a step. Check whether its inputs can be smaller, or "
+            f"It runs {times} in a step. Check whether its inputs can be smaller, or "
             "whether it can be moved out of a loop."
         )
         yield Advice(f"{total.node} takes {share:.0%} of the time", text, (total.node,))

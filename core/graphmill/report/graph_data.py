@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from graphmill.report.groupings import (
@@ -51,7 +52,7 @@ def graph_data(
         `reason`, `cluster`, `kernel`, `attrs` (indices into the lists of `tables`), `time`
         (nanoseconds), `bytes`, `constants`, `loops_back`, `calls`, and `groupings`.
     """
-    scopes = grouping("scope", "Name scopes", nodes, lambda at: scope_path(nodes, at))
+    scopes = grouping("scope", "Name scopes", nodes, partial(scope_path, nodes))
     if len(nodes) > max_nodes:
         return _reduced(nodes, scopes), {}
     records = {one.node: one for one in record.nodes}
@@ -104,10 +105,9 @@ def _other_groupings(nodes: GraphNodes, records: Sequence[NodeRecord | None]) ->
 
     groupings = []
     if any(nodes.functions):
-        path = lambda at: function_path(nodes, at)  # noqa: E731 - an argument
-        groupings.append(grouping("function", "Functions", nodes, path))
+        groupings.append(grouping("function", "Functions", nodes, partial(function_path, nodes)))
     if any(nodes.frames):
-        groupings.append(grouping("frame", "Loop frames", nodes, lambda at: frame_path(nodes, at)))
+        groupings.append(grouping("frame", "Loop frames", nodes, partial(frame_path, nodes)))
     if any(one and one.cluster for one in records):
         groupings.append(grouping("cluster", "Clusters", nodes, cluster_path))
     groupings.append(grouping("device", "Devices", nodes, device_path))

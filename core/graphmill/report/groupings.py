@@ -30,7 +30,7 @@ class Grouping:
         title: its name for people.
         parents: the parent of each group; -1 for the root.
         labels: the label of each group.
-        kinds: what each group is: `scope`, `function`, `frame`, `device`, `tier`, `cluster` or
+        kinds: what each group is: `root`, `scope`, `function`, `frame`, `device`, `cluster` or
             `part` (neighbours that were put together).
         of: the group of each node.
     """
@@ -43,7 +43,7 @@ class Grouping:
     of: list[int] = field(default_factory=list)
 
     def add(self, parent: int, label: str, kind: str) -> int:
-        """Add a group and return its number."""
+        """Add a group and return its index."""
         self.parents.append(parent)
         self.labels.append(label)
         self.kinds.append(kind)
@@ -73,11 +73,11 @@ def grouping(key: str, title: str, nodes: GraphNodes, path_of: Callable[[int], P
     groups: dict[Path, int] = {(): _ROOT}
 
     def group_of(path: Path) -> int:
-        number = groups.get(path)
-        if number is None:
+        index = groups.get(path)
+        if index is None:
             parent = group_of(path[:-1])
-            number = groups[path] = tree.add(parent, *path[-1])
-        return number
+            index = groups[path] = tree.add(parent, *path[-1])
+        return index
 
     tree.of = [group_of(path_of(position)) for position in range(len(nodes))]
     _bound_children(tree, nodes)

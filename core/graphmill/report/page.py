@@ -1,7 +1,7 @@
 """`render`: the HTML page of a report, in one file without references to others.
 
-Text is written into the page by `html.escape`, and data as JSON in which no character can end its
-element: names in a model may come from anywhere.
+All text is escaped by `html.escape`, and data is JSON in which no character can end its element:
+names in a model may come from anywhere.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _asset(name: str) -> str:
 
 
 def _json(data: dict[str, Any]) -> str:
-    """Return data as JSON for a script element, which `</script>` and `<!--` would end."""
+    """Return data as JSON for a script element, without the `</script>` or `<!--` of a name."""
     text = json.dumps(
         {"graph": data["graph"], "steps": data["steps"]},
         ensure_ascii=True,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from graphmill.saved.saved_model import SavedModel
 
 VERSION: Final = 1
-"""Version of the form of the data."""
+"""Version of the format of the data."""
 MAX_NODES: Final = 100_000
 """With more nodes, only the groups of a graph are drawn."""
 LARGE: Final = 5_000
@@ -163,7 +163,7 @@ def _summary(num_nodes: int, record: StepRecord, traced: Sequence[TracedStep]) -
         ),
         ["Fetches", _names(record.fetches or record.targets)],
         ["Feeds", _names(record.feeds) or "none"],
-        ["Mode of compilation", record.mode],
+        ["Compilation mode", record.mode],
     ]
     lines += [[f"Time of {step.name}", time_text(step.nanoseconds)] for step in traced]
     if traced:
@@ -190,7 +190,7 @@ def _table(traced: Sequence[TracedStep], kind: str) -> list[dict[str, Any]]:
     if not traced:
         return []
     step = traced[-1]
-    whole = sum(total.nanoseconds for total in step.totals.values()) or 1
+    whole = step.node_nanoseconds or 1
     totals = step.top_by_time() if kind == "by_time" else step.top_by_bytes()
     return [_total_data(total, whole) for total in totals]
 

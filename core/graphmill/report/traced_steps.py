@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
     from graphmill.explain.step_trace import StepTrace
 
-_MAX_POINTS: Final = 2_000  # of the curve of memory; more cannot be seen
+_MAX_POINTS: Final = 2_000
+"""Maximum number of points of the memory curve; more would not be visible."""
 _ESTIMATE: Final = "estimate"
 _TOP: Final = 25
 
@@ -66,6 +67,11 @@ class TracedStep:
     def nanoseconds(self) -> int:
         """The time from the start of its first node to the end of its last one."""
         return max(part.end for part in self.slices) - self.start
+
+    @property
+    def node_nanoseconds(self) -> int:
+        """The sum of the times of all nodes, also of those that ran at the same time."""
+        return sum(total.nanoseconds for total in self.totals.values())
 
     def top_by_time(self, count: int = _TOP) -> list[NodeTotal]:
         """Return the nodes with the most time, the slowest first."""

@@ -9,6 +9,7 @@ from graphmill import ops, report
 from graphmill.explain.compilation import ClusterRecord, Compilation, SignatureRecord
 from graphmill.explain.step import StepRecord
 from graphmill.report.advice import Advice, advice_for
+from graphmill.report.traced_steps import TracedStep
 
 
 @pytest.mark.jax
@@ -60,3 +61,12 @@ def test_advice_without_traced_steps_says_how_to_trace(num_steps: int, title: st
     (advice,) = advice_for(record, ())
     assert advice.title == title
     assert "pass steps= to report.collect" in advice.text
+
+
+@pytest.mark.parametrize(
+    ("num_steps", "title"), [(1, "Only 1 step was run"), (2, "Only 2 steps were run")]
+)
+def test_few_steps_are_counted(num_steps: int, title: str) -> None:
+    record = StepRecord((), ("y:0",), (), num_steps, 0, "tiered", "", (), {})
+    (advice,) = advice_for(record, [TracedStep("step", [])])
+    assert advice.title == title
