@@ -130,11 +130,11 @@ class DebugShell(cmd.Cmd):
 
     def do_step(self, line: str) -> None:
         """Process the next node, or N of them: step [N]."""
-        self._show_stop(self._debugger.step(_number(line or "1", "a count"), wait=self._wait))
+        self._show_stop(self._debugger.step(_count(line), wait=self._wait))
 
     def do_next(self, line: str) -> None:
         """Continue to the next iteration of the innermost loop, or N times: next [N]."""
-        for _ in range(_number(line or "1", "a count")):
+        for _ in range(_count(line)):
             stop = self._debugger.next_iteration(wait=self._wait)
             if stop.reason != "step":
                 break
@@ -152,7 +152,7 @@ class DebugShell(cmd.Cmd):
 
     def do_back(self, line: str) -> None:
         """Go back one node, or N: back [N]. Effects are not undone."""
-        self._debugger.back(_number(line or "1", "a count"))
+        self._debugger.back(_count(line))
         self._say(self._debugger.where())
 
     def do_goto(self, line: str) -> None:
@@ -172,7 +172,7 @@ class DebugShell(cmd.Cmd):
 
     def do_print(self, line: str) -> None:
         """Show the latest value of a tensor, or that of one iteration: print NAME [ITERATION]."""
-        name, iteration = _name_and_iteration(line, "the name of a tensor")
+        name, iteration = _name_and_iteration(line)
         value, found_in = self._debugger.find(name, iteration)
         where = f" in {found_in}" if found_in else ""
         self._say(f"{name}{where} = {'dead' if value is None else value}")
@@ -277,10 +277,15 @@ def _details(value: RecordedValue) -> str:
     return counts if statistics is None else f"{counts}\n  {statistics}"
 
 
-def _number(text: str, what: str) -> int:
-    if not text.strip().isdecimal():
-        raise InvalidArgumentError(f"{text!r} is not {what}; write a number of at least 0")
+def _number(text: str, what: str, lowest: int = 0) -> int:
+    if not text.strip().isdecimal() or int(text) < lowest:
+        raise InvalidArgumentError(f"{text!r} is not {what}; write a number of at least {lowest}")
     return int(text)
+
+
+def _count(text: str) -> int:
+    """Return how often to repeat a command; once if no number is given."""
+    return _number(text or "1", "a count", lowest=1)
 
 
 def _seconds(text: str) -> float:
@@ -307,10 +312,10 @@ def _one_argument(line: str, usage: str) -> str:
     return words[0]
 
 
-def _name_and_iteration(line: str, what: str) -> tuple[str, str | None]:
+def _name_and_iteration(line: str) -> tuple[str, str | None]:
     words = shlex.split(line)
     if not 1 <= len(words) <= 2:
-        raise InvalidArgumentError(f"write {what}, and possibly an iteration after it")
+        raise InvalidArgumentError("write print NAME, or print NAME ITERATION")
     return words[0], words[1] if len(words) == 2 else None
 
 
