@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final
 
+from graphmill.debug.known_names import matches
 from graphmill.debug.values import DEAD_VALUE
 
 if TYPE_CHECKING:
@@ -45,9 +45,8 @@ class Breakpoint:
         return False
 
     def matches(self, recording: Recording, instance: Instance) -> bool:
-        """Return whether a node has the name."""
-        name = recording.name(instance)
-        return name == self.pattern or fnmatchcase(name, self.pattern)
+        """Return whether a node has a name that fits the pattern."""
+        return matches(recording.name(instance), self.pattern)
 
     def __str__(self) -> str:
         return f"node {self.pattern}"
@@ -126,8 +125,7 @@ class IterationBreakpoint(Breakpoint):
         """Return the loops up to that of the breakpoint, if a node is in its iteration."""
         levels = recording.levels(instance)
         for depth, (name, number) in enumerate(levels):
-            is_named = name == self.pattern or fnmatchcase(name, self.pattern)
-            if is_named and number == self.iteration:
+            if number == self.iteration and matches(name, self.pattern):
                 return levels[: depth + 1]
         return ()
 

@@ -37,8 +37,8 @@ class Debugger(Player, StepDriver):
     The step uses the session's variables, queues and random numbers, and computes what `run` would.
     Nothing is compiled in it, and its kernels run one after the other in the calling thread: the
     nodes of an iteration before those of the next one. Everything that happens is recorded, and the
-    debugger can go back to look; effects are not undone, so that the step continues from where it
-    was. Leaving the `with` block ends the step.
+    debugger can go back to look; effects are not undone, so the step continues from where it was.
+    Leaving the `with` block ends the step.
 
     Args:
         session: the session, in this process.
@@ -177,10 +177,10 @@ class Debugger(Player, StepDriver):
     def node_failed(self, run: SteppableRun, instance: NodeInstance, error: OpError) -> None:
         """See `StepDriver`."""
         if self._failed is None:
-            place = self.recording.failed = self._recorder.instance(run, instance)
-            iteration = self.recording.iteration(place)
+            failed = self.recording.failed = self._recorder.instance(run, instance)
+            iteration = self.recording.iteration(failed)
             where = f" in {iteration}" if iteration else ""
-            self._failed = f"node '{self.recording.name(place)}'{where}", error
+            self._failed = f"node '{self.recording.name(failed)}'{where}", error
 
     def run_ended(self, run: SteppableRun, error: OpError | None) -> None:
         """See `StepDriver`."""
@@ -263,8 +263,8 @@ class Debugger(Player, StepDriver):
         return None if run is None or ready is None else self._recorder.instance(run, ready)
 
     def _waiting_node(self, run: SteppableRun, instance: NodeInstance) -> WaitingNode:
-        place = self._recorder.instance(run, instance)
-        return self.recording.waiting_node(place, self.position)
+        recorded = self._recorder.instance(run, instance)
+        return self.recording.waiting_node(recorded, self.position)
 
 
 def record(

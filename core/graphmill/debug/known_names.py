@@ -16,6 +16,11 @@ if TYPE_CHECKING:
 _WILDCARDS = frozenset("*?[")
 
 
+def matches(name: str, pattern: str) -> bool:
+    """Return whether a name is the pattern itself, or fits it, such as `encoder/*`."""
+    return name == pattern or fnmatchcase(name, pattern)
+
+
 def near_nodes(name: str, names: Collection[str]) -> str:
     """Return the end of a message: names that are near or contain `name`, or else a few nodes."""
     near = suggest(name, names)
@@ -50,7 +55,7 @@ class KnownNames:
             NotFoundError: it cannot; the message names similar ones.
         """
         names = self._recording.names()
-        if any(name == pattern or fnmatchcase(name, pattern) for name in names):
+        if any(matches(name, pattern) for name in names):
             return
         if self._may_be_in_function(pattern):
             return
@@ -74,7 +79,7 @@ class KnownNames:
         }
         loops = frames | self._callers()
         loops |= {name for name, _ in self._recording.function_loops()}
-        if any(fnmatchcase(name, pattern) or name == pattern for name in loops):
+        if any(matches(name, pattern) for name in loops):
             return
         if self._callers():  # its functions may have loops that have not been reached
             return
@@ -94,10 +99,10 @@ class KnownNames:
         """Return the nodes that call functions."""
         if self._graph is None:
             return set()
-        ops = {node.name: node for node in self._graph.nodes if node.op_def.calls}
+        callers = {node.name for node in self._graph.nodes if node.op_def.calls}
         return {
             node.name
             for graph in self._recording.graphs
             for node in graph.nodes
-            if node.name in ops or node.op in self._graph.library
+            if node.name in callers or node.op in self._graph.library
         }

@@ -141,7 +141,7 @@ class Player:
         """Remove a breakpoint.
 
         Raises:
-            NotFoundError: there is no breakpoint of that number.
+            NotFoundError: there is no breakpoint with that number.
         """
         if number not in self.breakpoints:
             known = ", ".join(map(str, self.breakpoints)) or "there are none"
@@ -294,7 +294,7 @@ class Player:
         """Continue until `is_reached` returns true after a node, or something else stops it."""
         is_first, self._has_moved = self._has_moved, True
         while True:
-            # A breakpoint at the place where the step stopped must not stop it there again.
+            # A breakpoint at the node where the step stopped must not stop it there again.
             stop = self._stop_before() if not is_first else None
             if stop is not None:
                 return stop

@@ -32,10 +32,10 @@ ENTER: Final = "enter"
 CONSTANT_ENTER: Final = "constant enter"
 EXIT: Final = "exit"
 NEXT_ITERATION: Final = "next iteration"
-RESULT_PREFIX: Final = "fetch "
-"""The prefix of the names of a step's results; the name of the fetched tensor follows."""
 MERGE: Final = "merge"
 ROLES: Final = (PLAIN, ENTER, CONSTANT_ENTER, EXIT, NEXT_ITERATION, MERGE)
+RESULT_PREFIX: Final = "fetch "
+"""The prefix of the names of a step's results; the name of the fetched tensor follows."""
 
 
 class RecordedEdge(NamedTuple):

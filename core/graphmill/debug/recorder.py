@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from graphmill.debug.recording import Event
-    from graphmill.graph.graph import Graph
     from graphmill.graph.node import Node
     from graphmill.runtime.stepping import NodeInstance, SteppableRun
 
@@ -42,10 +41,9 @@ class Recorder:
         self._store = store
         recording.values = store.values
         self._runs: dict[int, int] = {}
-        self._live: list[SteppableRun] = []  # so that the ids of runs are not reused
+        self._live: list[SteppableRun] = []  # so that the ids of runs and graphs are not reused
         self._graphs: dict[tuple[int, str], int] = {}
         self._indices: list[dict[Node, int]] = []
-        self._sources: list[Graph] = []
         self._calls: Counter[tuple[Instance, int]] = Counter()
 
     def run_started(self, run: SteppableRun) -> int:
@@ -76,8 +74,8 @@ class Recorder:
             else self._store.add(output, dtype, run.device.to_host, is_needed=is_needed)
             for output, dtype in zip(outputs, node.output_types, strict=True)
         )
-        place = self.instance(run, instance)
-        return self.recording.add(place, is_dead=instance.is_dead, outputs=values)
+        recorded = self.instance(run, instance)
+        return self.recording.add(recorded, is_dead=instance.is_dead, outputs=values)
 
     def instance(self, run: SteppableRun, instance: NodeInstance) -> Instance:
         """Return a node of a run as the recording names it."""
@@ -108,7 +106,6 @@ class Recorder:
             for node, value in run.constants().items()
         }
         self._indices.append(indices)
-        self._sources.append(run.graph)
         self.recording.graphs.append(RecordedGraph(nodes, run.device.name, constants))
         self._graphs[key] = index = len(self.recording.graphs) - 1
         return index

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
 
-from graphmill.debug.known_names import near_nodes
+from graphmill.debug.known_names import matches, near_nodes
 from graphmill.debug.recorded_graph import (
     CONSTANT_ENTER,
     ENTER,
@@ -256,7 +255,7 @@ class Recording:
         Raises:
             NotFoundError: no graph of the step has such a node.
         """
-        matching = {known for known in self.names() if known == name or fnmatchcase(known, name)}
+        matching = {known for known in self.names() if matches(known, name)}
         if not matching:
             raise NotFoundError(
                 f"the step has no node {name!r}{near_nodes(name, self.names())}", node=name

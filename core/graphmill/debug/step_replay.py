@@ -94,7 +94,7 @@ class Replay(Debugger):
         super().__init__(session, list(recorded.fetches), feeds, targets=recorded.targets)
 
     def outputs_of(self, run: SteppableRun, instance: NodeInstance) -> Sequence[Any] | None:
-        """Return the recorded outputs of a node with effects; None to compute another one.
+        """Return the recorded outputs of a node with effects; None for a node to compute.
 
         Raises:
             FailedPreconditionError: the node has effects, and did not run in the recording.
@@ -103,10 +103,10 @@ class Replay(Debugger):
         node = instance.node
         if not has_effects(node):
             return None
-        place = self._recorder.instance(run, instance)
-        key = self.recording.name(place), self.recording.iteration(place)
+        recorded = self._recorder.instance(run, instance)
+        key = self.recording.name(recorded), self.recording.iteration(recorded)
         if not self._events[key]:
-            raise FailedPreconditionError(self._left_recording(*key))
+            raise FailedPreconditionError(self._divergence(*key))
         event = self._events[key][-1]
         if self._is_handle_maker(node):
             return None
@@ -174,7 +174,8 @@ class Replay(Debugger):
         )
         return gives_handle and not takes_handle
 
-    def _left_recording(self, name: str, iteration: str) -> str:
+    def _divergence(self, name: str, iteration: str) -> str:
+        """Return the message for a node with effects that did not run in the recording."""
         where = f" in {iteration}" if iteration else ""
         first = f"; the first difference is {self.differences[0]}" if self.differences else ""
         return (
@@ -212,7 +213,7 @@ def recorded_feed(recorded: Recording, feed: str) -> Any:
         value = None
     if value is None or value.array is None:
         raise InvalidArgumentError(
-            f"the recording has no value of the feed '{feed}', so it cannot be replayed; partial "
-            "runs and handles cannot"
+            f"the recording has no value of the feed '{feed}', so it cannot be replayed; a partial "
+            "run and a step that is fed a handle never can"
         )
     return value.array
