@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from graphmill import dtypes
 from graphmill.ops.definition.effects import effects_of
 from graphmill.ops.definition.op_traits import Source
+from graphmill.saved.internal_signatures import INIT_COLLECTIONS, is_internal
 from graphmill.saved.signature import tensor_names
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ UNKNOWN = "unknown"
 """The effect of an op that is not registered: it may do anything."""
 _PATH_NAME: Final = re.compile("(?:file|path|prefix|dir|pattern)(?!.*suffix)")
 _FILES = frozenset({"fs.read", "fs.write"})
-_INIT_COLLECTIONS = ("saved_model_main_op", "legacy_init_op")
 _INIT = "initialization"
 
 
@@ -71,7 +71,7 @@ def effects_of_meta_graph(
     roots = {
         key: [_node_of(name) for info in signature.outputs.values() for name in tensor_names(info)]
         for key, signature in meta_graph.signature_def.items()
-        if not key.startswith("__saved_model_")
+        if not is_internal(key)
     }
     roots[_INIT] = list(_initializers(meta_graph))
     assets = {
@@ -263,10 +263,10 @@ def _functions(node: NodeDef) -> Iterator[str]:
 
 def _initializers(meta_graph: MetaGraphDef) -> Iterator[str]:
     for key, signature in meta_graph.signature_def.items():
-        if key.startswith("__saved_model_"):
+        if is_internal(key):
             for info in signature.outputs.values():
                 yield _node_of(info.name)
-    for collection in _INIT_COLLECTIONS:
+    for collection in INIT_COLLECTIONS:
         if collection not in meta_graph.collection_def:  # a look-up would add it
             continue
         for name in meta_graph.collection_def[collection].node_list.value:

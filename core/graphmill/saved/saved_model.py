@@ -15,6 +15,7 @@ from graphmill.graph.formats.model_file import open_model
 from graphmill.graph.formats.model_format import Kind
 from graphmill.ops.definition.op_traits import Source
 from graphmill.saved.assets import asset_feeds
+from graphmill.saved.internal_signatures import INIT_COLLECTIONS, INIT_SIGNATURE
 from graphmill.saved.signature import Signatures
 from graphmill.session.options import as_message
 from graphmill.session.session import Session
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
 
 _SERVE = frozenset({"serve"})
 VARIABLES = ("variables", "variables")
-_INIT_SIGNATURE = "__saved_model_init_op"
-_INIT_COLLECTIONS = ("saved_model_main_op", "legacy_init_op")
 
 
 class SavedModel:
@@ -256,15 +255,15 @@ def _init_op(folder: str, meta_graph: MetaGraphDef) -> str:
 
     Semantics: GetInitOp in tensorflow/cc/saved_model/loader.cc.
     """
-    if _INIT_SIGNATURE in meta_graph.signature_def:
-        outputs = meta_graph.signature_def[_INIT_SIGNATURE].outputs
-        if _INIT_SIGNATURE not in outputs:
+    if INIT_SIGNATURE in meta_graph.signature_def:
+        outputs = meta_graph.signature_def[INIT_SIGNATURE].outputs
+        if INIT_SIGNATURE not in outputs:
             raise errors.FailedPreconditionError(
-                f"{folder}: the signature {_INIT_SIGNATURE} has no output of that name, which "
+                f"{folder}: the signature {INIT_SIGNATURE} has no output of that name, which "
                 "would name the initializer"
             )
-        return outputs[_INIT_SIGNATURE].name.partition(":")[0]
-    for collection in _INIT_COLLECTIONS:
+        return outputs[INIT_SIGNATURE].name.partition(":")[0]
+    for collection in INIT_COLLECTIONS:
         if collection in meta_graph.collection_def:
             names = list(meta_graph.collection_def[collection].node_list.value)
             if len(names) != 1:

@@ -19,6 +19,7 @@ from graphmill.files.status import typed_errors
 from graphmill.graph.tensor import Tensor
 from graphmill.ops.attrs.attr_value import shape_to_proto
 from graphmill.saved.assets import FOLDER as ASSETS
+from graphmill.saved.internal_signatures import INIT_SIGNATURE
 from graphmill.saved.saved_model import VARIABLES
 from graphmill.saved.signature import tensor_names
 from graphmill.train.checkpoints.saver import Saver
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 
 DEFAULT_SIGNATURE: Final = "serving_default"
 PREDICT: Final = "tensorflow/serving/predict"
-_INIT: Final = "__saved_model_init_op"
 _SCHEMA_VERSION: Final = 1
 FILE_NAME: Final = "saved_model.pb"
 
@@ -125,7 +125,7 @@ def save(
         asset = message.asset_file_def.add(filename=name)
         asset.tensor_info.CopyFrom(_tensor_info(name, tensor))
     if main_op is not None:
-        init = message.signature_def[_INIT].outputs[_INIT]
+        init = message.signature_def[INIT_SIGNATURE].outputs[INIT_SIGNATURE]
         init.name = main_op.name
     with _new_folder(target) as folder:
         if used is not None:

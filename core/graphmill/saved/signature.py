@@ -10,6 +10,7 @@ import numpy as np
 
 from graphmill import dtypes, errors
 from graphmill.ops.tensor_proto import tensor_proto_to_numpy
+from graphmill.saved.internal_signatures import is_internal
 from graphmill.session.steps.feeds import feed_converter
 
 if TYPE_CHECKING:
@@ -28,9 +29,6 @@ if TYPE_CHECKING:
             self, fetches: Any, feed_list: Sequence[Any] | None = None
         ) -> Callable[..., Any]:
             """Return a function that runs one step."""
-
-
-_INTERNAL_PREFIX = "__saved_model_"  # of signatures for the initializer and the train op
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +173,7 @@ class Signatures(Mapping[str, Signature]):
         self._signatures = {
             name: Signature(name, definition, session)
             for name, definition in sorted(definitions.items())
-            if not name.startswith(_INTERNAL_PREFIX)
+            if not is_internal(name)
         }
 
     def __getitem__(self, name: str) -> Signature:

@@ -11,6 +11,7 @@ from graphmill.cli.input.input_spec import InputSpec, show_shape
 from graphmill.cli.model.graph_sizes import Size, constants_size, variables_size
 from graphmill.dtypes import as_dtype
 from graphmill.errors import InvalidArgumentError, NotFoundError, suggest
+from graphmill.saved.internal_signatures import is_internal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -134,7 +135,7 @@ def signatures_of(signature_defs: Mapping[str, SignatureDef]) -> dict[str, Signa
             ),
         )
         for key in sorted(signature_defs)
-        if not key.startswith("__saved_model_")
+        if not is_internal(key)
     }
 
 
