@@ -98,12 +98,20 @@ def compare_with_values(
         timeout: the seconds that the step may take; None for no limit.
 
     Raises:
-        InvalidArgumentError: there are no references.
+        InvalidArgumentError: there are no references, or none for a fetch.
         NotFoundError: the graph has no such tensor.
+        UnimplementedError: the session is on a server.
         OpError: the step failed.
     """
     if not references:
         raise InvalidArgumentError("there are no reference values to compare with")
+    chosen = list(references) if fetches is None else list(fetches)
+    missing = [name for name in chosen if name not in references]
+    if missing:
+        raise InvalidArgumentError(
+            f"there is no reference value for {', '.join(map(repr, missing))}; fetches must be "
+            "among the references"
+        )
     accepted = tolerance or Tolerance()
     fed = dict(feeds or {})
     names = list(references)
@@ -111,7 +119,6 @@ def compare_with_values(
     on_way, skipped = step_tensors(session.step_graph(names, list(fed)))
     known = [tensor for tensor in on_way if tensor.name in references]
     skipped |= {tensor.name: _NO_REFERENCE for tensor in on_way if tensor.name not in references}
-    chosen = names if fetches is None else list(fetches)
     outputs = tuple(
         difference_of(name, values[name], references[name], accepted) for name in chosen
     )

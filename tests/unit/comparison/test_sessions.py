@@ -96,3 +96,5 @@ def test_wrong_names_and_no_references_are_refused():
         compare_sessions(chain(2.0), chain(2.0), ["ouch:0"], FEEDS)
     with pytest.raises(InvalidArgumentError, match="no reference values"):
         compare_with_values(chain(2.0), {}, FEEDS)
+    with pytest.raises(InvalidArgumentError, match="no reference value for 'tanh:0'"):
+        compare_with_values(chain(2.0), {"out:0": [0.0, 0.0]}, FEEDS, fetches=["tanh:0"])
