@@ -186,6 +186,10 @@ class V1Reader:
     def _register(self, meta: Any, table: TableReader, path: str) -> None:
         """Add a file's description of a tensor."""
         shape = tuple(dim.size for dim in meta.shape.dim)
+        if min(shape, default=0) < 0:
+            raise errors.DataLossError(
+                f"{path} is damaged at tensor {meta.name}: its shape {shape} has unknown dimensions"
+            )
         try:
             dtype = dtypes.as_dtype(meta.type)
             slices = [TensorSlice.from_proto(piece) for piece in meta.slice]
@@ -196,7 +200,7 @@ class V1Reader:
                 f"{path} is damaged at tensor {meta.name}: {error.message}"
             ) from error
         existing = self._tensors.setdefault(meta.name, _Tensor(meta.name, dtype, shape))
-        if (existing.dtype, existing.shape) != (dtype, shape) or min(shape, default=0) < 0:
+        if (existing.dtype, existing.shape) != (dtype, shape):
             raise errors.DataLossError(
                 f"{path} has tensor {meta.name} as {dtype.name} {shape}, but another file has it "
                 f"as {existing.dtype.name} {existing.shape}"
@@ -209,11 +213,16 @@ class V1Reader:
             raise errors.DataLossError(
                 f"{self.pattern} has no values of slice {piece} of tensor {tensor.name}"
             )
+        if tensor.dtype not in _FIELDS:
+            raise errors.DataLossError(
+                f"{self.pattern} is damaged: the format has no {tensor.dtype.name}, the type of "
+                f"tensor {tensor.name}"
+            )
         message = _parse(content, self.pattern).data.data
         shape = piece.shape(tensor.shape)
         stored = sum(len(values) for spec, values in message.ListFields() if spec.is_repeated)
         expected = count_elements(shape) * (2 if tensor.dtype.is_complex else 1)
-        if stored != expected or tensor.dtype not in _FIELDS:
+        if stored != expected:
             raise errors.DataLossError(
                 f"{self.pattern} is damaged: slice {piece} of tensor {tensor.name} "
                 f"({tensor.dtype.name}) has {stored} values, expected {expected}"
