@@ -1,6 +1,6 @@
 """Nodes that compute serialized summaries of tensors, as in `tf.compat.v1.summary`.
 
-Semantics: tensorflow/python/summary/summary.py. The tag of a summary is its name, with that of the
+Semantics: tensorflow/python/summary/summary.py. The tag of a summary is its name, prefixed by the
 name scopes around it.
 """
 
@@ -188,7 +188,7 @@ def _add(
     collections: Sequence[str] | None,
     family: str | None,
 ) -> Tensor:
-    """Add a node under a unique name, which is also the tag, behind that of the family."""
+    """Add a node under a unique name; its tag is that name, prefixed by the family."""
     graph = infer_graph(tensor)
     label = _ILLEGAL.sub("_", name)
     prefix = "" if family is None else _ILLEGAL.sub("_", family) + "/"
