@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from google.protobuf.message import DecodeError
 
@@ -49,7 +49,7 @@ def _asset_path(folder: str, name: str) -> str:
     Symbolic links in the folder are followed: whoever can create one can also copy the file.
     """
     plain = name.replace("\\", "/")
-    parts: list[Any] = plain.split("/")
+    parts = plain.split("/")
     if posixpath.isabs(plain) or ".." in parts or ":" in parts[0] or "\0" in name:
         raise errors.PermissionDeniedError(
             f"the model refers to an asset {name!r} outside its folder {folder}, which is not "

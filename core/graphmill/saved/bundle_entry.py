@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from graphmill.dtypes import DType
     from graphmill.saved.tensor_slice import TensorSlice
 
-_MAX_SIZE: Final = 64 << 10  # bytes of values up to which a read of their own costs more
+_MAX_SIZE: Final = 64 << 10  # bytes of the values of a tensor: larger ones are read alone
 _MAX_GAP: Final = 4 << 10  # bytes between two tensors of a run, which are read too
 _MAX_RUN: Final = 1 << 20  # bytes of a run: small enough to stay in the cache
 

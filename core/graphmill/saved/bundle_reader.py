@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from graphmill.runtime.variants.variant_codec import VariantRegistry
 
 _CHUNK = 4 << 20  # bytes to read at once: small enough to be in the cache for the checksum
-_MIN_ALIGNED = 4 << 10  # bytes of an array from which on its alignment saves time
+_MIN_ALIGNED = 4 << 10  # bytes of an array: the alignment of smaller ones saves no time
 _MAX_BYTES = 1 << 58  # NumPy's limit is 2**63 with the largest element type
 _MAX_RANK = 64  # NumPy's limit
 

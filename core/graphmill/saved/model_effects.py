@@ -118,8 +118,8 @@ class _Scan:
         """Return the nodes with effects, and which of the roots reach them."""
         reached: dict[tuple[str, str], list[str]] = {}
         for root, names in roots.items():
-            for place in self._reached_from(names):
-                reached.setdefault(place, []).append(root)
+            for key in self._reached_from(names):
+                reached.setdefault(key, []).append(root)
         return [
             NodeEffects(
                 node=node.name,
@@ -141,12 +141,12 @@ class _Scan:
         called: set[str] = set()
         waiting = [("", name) for name in names]
         while waiting:
-            place = waiting.pop()
-            function, name = place
+            key = waiting.pop()
+            function, name = key
             node = self._bodies[function].get(name)
-            if node is None or place in visited:
+            if node is None or key in visited:
                 continue
-            visited.add(place)
+            visited.add(key)
             waiting += [(function, _node_of(source)) for source in node.input]
             for callee in _functions(node):
                 if callee in self._bodies and callee not in called:

@@ -119,8 +119,8 @@ def load(
             classes = model.signatures["serving_default"](image=np.zeros([1, 8, 8, 1]))["classes"]
         print(classes.shape)  # (1,)
 
-    It may read the files of its own folder, and do nothing else besides computing, unless `allow`,
-    `trust` or the configuration say so.
+    Besides computing, the model may only read the files of its own folder, unless `allow`, `trust`
+    or the configuration say otherwise.
 
     Args:
         export_dir: path or URL of its folder (or of the file `saved_model.pb` in the folder).
@@ -278,7 +278,7 @@ def _init_op(folder: str, meta_graph: MetaGraphDef) -> str:
 def _makes_variables(graph: Graph, init_op: str) -> bool:
     """Return whether the initializer sets variables, or there are none.
 
-    TensorFlow 2 writes an initializer into each model, but one that only fills tables.
+    TensorFlow 2 writes an initializer into each model, but it only fills tables.
     """
     if not any(map(_is_variable, graph.nodes)):
         return True

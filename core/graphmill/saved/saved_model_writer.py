@@ -80,7 +80,7 @@ def save(
     Args:
         session: a session of a `graphmill.Graph`.
         export_dir: the folder of the model; it must not exist.
-        signatures: the signatures by key, of `build_signature_def`; or one, for
+        signatures: the signatures by key, from `build_signature_def`; or one, for
             `serving_default`.
         tags: the tags of the MetaGraph.
         assets: files that belong to the model, by the string tensor to which the file's path is
@@ -104,7 +104,7 @@ def save(
     target = files.as_path(export_dir)
     if files.is_url(target):
         raise UnimplementedError(f"{target} is a URL; save to a local folder, then copy it")
-    if files.exists(target) or files.is_dir(target):
+    if files.exists(target):
         raise AlreadyExistsError(f"{target} exists already; choose a new folder for the model")
     is_one = isinstance(signatures, proto.SignatureDef)
     by_key: Any = {DEFAULT_SIGNATURE: signatures} if is_one else signatures

@@ -99,8 +99,8 @@ def memory_blocks(usage: MemoryUsage) -> Iterator[Block]:
         )
     yield f"constants, which are held between steps: {forecast.num_constant_bytes:,} bytes"
     for device, peak in (usage.measured or {}).items():
-        after = f"{peak.num_bytes:,} bytes"
-        yield _table(f"measured in a traced step on {_short(device)}: {after}", peak)
+        title = f"measured in a traced step on {_short(device)}: {peak.num_bytes:,} bytes"
+        yield _table(title, peak)
 
 
 def _table(title: str, peak: Peak) -> Table:
