@@ -132,12 +132,12 @@ def run(
     clock = Stopwatch()
     names = [files.as_path(item) for item in _listed(each)]
     store = ResultStore(target)
-    copy = _stdin_copy(store, names, stdin_format)
-    sources = find_sources(names, stdin_copy=copy, stdin_format=stdin_format)
-    constants = {name: _as_array(value) for name, value in (inputs or {}).items()}
-    identity = _identity(settings, sources, constants)
-    store.begin(identity, resume=resume, overwrite=overwrite)
     try:
+        copy = _stdin_copy(store, names, stdin_format)
+        sources = find_sources(names, stdin_copy=copy, stdin_format=stdin_format)
+        constants = {name: _as_array(value) for name, value in (inputs or {}).items()}
+        identity = _identity(settings, sources, constants)
+        store.begin(identity, resume=resume, overwrite=overwrite)
         store.write_constants(constants)
         resumed_rows = sum(stop - start for start, stop in store.done())
         tracker = _ProgressTracker(jobs, sources, resumed_rows, clock, progress, on_note)
@@ -148,8 +148,7 @@ def run(
         rows, failures = store.counts()
         write_results(target, store, with_errors=settings.keep_going)
     except BaseException:
-        if not store.done():
-            store.remove()
+        store.discard()
         raise
     store.remove()
     return Report(target, rows, failures, resumed_rows, clock.seconds)

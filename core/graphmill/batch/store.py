@@ -169,6 +169,11 @@ class ResultStore:
         with np.load(io.BytesIO(content)) as archive:
             return unpack(json.loads(archive["meta"].tobytes()), archive)
 
+    def discard(self) -> None:
+        """Delete the folder if no rows are finished, so that nothing could be resumed."""
+        if self.folder.is_dir() and not self.done():
+            self.remove()
+
     def remove(self) -> None:
         """Delete the folder."""
         shutil.rmtree(self.folder, ignore_errors=True)

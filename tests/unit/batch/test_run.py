@@ -473,6 +473,18 @@ def test_standard_input_is_read(sums: str, tmp_path: Path, monkeypatch: pytest.M
     assert rows_of(tmp_path / "out.csv")[0]["file"] == "stdin"
 
 
+def test_missing_file_in_a_list_of_paths_leaves_nothing_behind(
+    sums: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Stdin:
+        buffer = io.BytesIO(f"{tmp_path}/missing.csv\n".encode())
+
+    monkeypatch.setattr(sys, "stdin", Stdin)
+    with pytest.raises(errors.NotFoundError, match=r"missing\.csv"):
+        batch.run(sums, "-", tmp_path / "out.csv", stdin_format="paths")
+    assert not list(tmp_path.glob("out.csv*"))
+
+
 def test_output_without_rows_is_an_error(tmp_path: Path) -> None:
     import graphmill
     from graphmill import ops
