@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 
 from graphmill import errors
 from graphmill.files import as_path
-from graphmill.files.stream import DEFAULT_BUFFER, StreamWriter, open_stream, read_exactly
+from graphmill.files.base import DEFAULT_BUFFER
+from graphmill.files.stream import StreamWriter, open_stream, read_exactly
 from graphmill.saved import crc
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from graphmill import files
+from graphmill.files.base import DEFAULT_BUFFER
 
 if TYPE_CHECKING:
     from graphmill.files.append import Appender
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 GUARDED: Final = frozenset({"fs.read", "fs.write", "net", "process", "python"})
 """The effects of ops and kernels that rules restrict; all others are harmless."""
-DEFAULT_BUFFER: Final = 1 << 18
 
 
 class Broker:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Protocol, Self, TypeAlias
+from typing import Final, Protocol, Self, TypeAlias
 
 from graphmill import errors
 
 Chunk: TypeAlias = "bytes | bytearray | memoryview"
+DEFAULT_BUFFER: Final = 1 << 18
+"""The size in bytes of the buffer of a stream, if none is requested."""
 
 
 class Reader(Protocol):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
 from graphmill import errors
 from graphmill.files import open_reader, open_writer
-from graphmill.files.base import BytesReader
+from graphmill.files.base import DEFAULT_BUFFER, BytesReader
 from graphmill.memory_budget import request_memory
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ _WINDOW_BITS: Final = {"ZLIB": zlib.MAX_WBITS, "GZIP": zlib.MAX_WBITS | 16}
 _PIECE: Final = 1 << 18
 _MAX_READ_BYTES: Final = 1 << 24
 _MIN_BUFFER: Final = 1 << 12
-DEFAULT_BUFFER: Final = 1 << 18
 
 
 def check_compression(compression: str) -> None:
