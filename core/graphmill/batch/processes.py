@@ -39,7 +39,7 @@ def run_in_processes(
         jobs: the number of processes.
         settings: the run.
         sources: the files with rows.
-        out: the file of the results, beside which the store is.
+        out: the file of the results; the store is next to it.
         report: is called in this thread with the number of a worker and its message.
 
     Raises:

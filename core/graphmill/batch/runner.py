@@ -48,7 +48,7 @@ class BatchResult:
     position: int
 
     def summary(self) -> dict[str, Any]:
-        """Return what the progress of a run needs to know of it, as JSON data."""
+        """Return the counts and failures that the progress of a run needs, as JSON data."""
         return {
             "rows": len(self.rows),
             "failures": [failed.text for failed in self.failures],

@@ -23,8 +23,8 @@ class Comparison:
             they are computed; those that are equal are left out. Empty if the fetches agree.
         num_compared: the number of tensors on the way that were compared.
         skipped: tensors that were not compared, each with the reason.
-        path: from the first tensor outside of the tolerance to a fetch, or as far as the tensors
-            on the way are outside, too.
+        path: the tensors from the first one outside of the tolerance to a fetch, or to the last
+            one on the way that is outside, too.
         notes: sentences about the comparison as a whole.
     """
 

@@ -153,7 +153,7 @@ class Shares:
             members: the members.
             begin, end: the time span.
             runs: how often they ran in it; None if unknown.
-            path: the names of the members that they are inside of.
+            path: the names of the members around them, from the outside in.
         """
         start = begin
         for member, until in zip(members, self.ends(members, begin, end, path), strict=True):

@@ -197,7 +197,7 @@ def _slow_nodes(record: StepRecord, traced: Sequence[TracedStep]) -> Iterator[Ad
     for total in step.top_by_time(_MAX_LISTED):
         share = total.nanoseconds / whole if whole else 0.0
         if share < _MOST_OF_THE_TIME or total.node in clusters:
-            continue  # a slow cluster is no fault: its nodes run together, as they should
+            continue  # a slow cluster is fine: its nodes run together, as they should
         times = "once" if total.runs == 1 else f"{total.runs} times"
         text = (
             f"It runs {times} in a step. Check whether its inputs can be smaller, or "
