@@ -62,7 +62,7 @@ def gradients(
         colocate_gradients_with_ops: whether to colocate gradients with their forward ops.
         gate_gradients: whether the gradients of the inputs of an op become available only together.
         aggregation_method: how to add several gradients of one tensor, of `AggregationMethod`.
-        stop_gradients: tensors to treat as constants.
+        stop_gradients: a tensor or a list of tensors to treat as constants.
         unconnected_gradients: "none", or "zero" to get zeros instead of None.
         host: the host that supplies gradient functions; the default host if None.
 
@@ -89,7 +89,8 @@ def gradients(
         raise InvalidArgumentError(
             f"{len(end_grads)} grad_ys were given for {len(ends)} ys, expected one for each"
         )
-    stops = {_key(tensor) for tensor in _tensors(stop_gradients or [])}
+    stopped = [] if stop_gradients is None else _tensors(stop_gradients)
+    stops = {_key(tensor) for tensor in stopped}
     with graph.as_default(), graph.name_scope(name) as scope, graph.control_flow.unchecked():
         backward = BackwardPass(graph, host or default_host(), scope.rstrip("/"), stops, options)
         restore_contexts(backward)

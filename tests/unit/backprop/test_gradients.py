@@ -86,6 +86,13 @@ def test_stop_gradients_makes_constants(graph: graphmill.Graph) -> None:
     assert values(graph, [*whole, *partial], {a: 0.0}) == [3, 1, 1, 1]
 
 
+def test_stop_gradients_takes_one_tensor(graph: graphmill.Graph) -> None:
+    a = graph.placeholder("float32", ())
+    b = a * 2.0
+    (da,) = graphmill.gradients(a + b, a, stop_gradients=b)
+    assert values(graph, da, {a: 0.0}) == 1
+
+
 def test_the_gradient_of_a_y_by_itself_is_one(graph: graphmill.Graph) -> None:
     x = graph.placeholder("float32", (2,))
     assert values(graph, graphmill.gradients(x, x), {x: [5, 6]})[0].tolist() == [1, 1]
