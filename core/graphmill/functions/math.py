@@ -12,7 +12,7 @@ import numpy as np
 
 from graphmill.deprecations import deprecated_aliases, warn_renamed
 from graphmill.dtypes import as_dtype, bfloat16, float32
-from graphmill.errors import InvalidArgumentError
+from graphmill.errors import InvalidArgumentError, InvalidValueError
 from graphmill.functions._inputs import scope, shape_input
 from graphmill.functions.array import concat, reshape
 from graphmill.functions.building import convert_to_tensor
@@ -343,7 +343,7 @@ def tensordot(
         name: name of the scope.
 
     Raises:
-        InvalidArgumentError: a rank is unknown, or the axes do not pair.
+        InvalidArgumentError: a rank is unknown, or the axes do not pair or are out of range.
     """
     with scope(name, "Tensordot", a, b):
         a, b = _same_type(a, b)
@@ -428,6 +428,11 @@ def _same_type(a: TensorLike, b: TensorLike) -> tuple[Tensor, Tensor]:
 
 def _paired_axes(axes: Any, left: int, right: int) -> tuple[list[int], list[int]]:
     if isinstance(axes, int):
+        if not 0 <= axes <= min(left, right):
+            raise InvalidValueError(
+                f"tensordot over {axes} axes of tensors of rank {left} and {right}; expected a "
+                f"number from 0 to {min(left, right)}"
+            )
         first, second = list(np.arange(left - axes, left)), list(np.arange(axes))
     else:
         first, second = (list(np.atleast_1d(part)) for part in axes)
@@ -435,7 +440,15 @@ def _paired_axes(axes: Any, left: int, right: int) -> tuple[list[int], list[int]
         raise InvalidArgumentError(
             f"different numbers of axes: {len(first)} of a, {len(second)} of b"
         )
-    return [int(i) % left for i in first], [int(i) % right for i in second]
+    return _non_negative(first, left, "a"), _non_negative(second, right, "b")
+
+
+def _non_negative(axes: list[Any], rank: int, operand: str) -> list[int]:
+    """Return axes of an operand as indices from 0 on."""
+    for axis in axes:
+        if not -rank <= axis < rank:
+            raise InvalidValueError(f"axis {axis} of {operand} is out of range: its rank is {rank}")
+    return [int(axis) % rank for axis in axes]
 
 
 def _take(sizes: Tensor, axes: list[int]) -> Tensor:

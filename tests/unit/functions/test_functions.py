@@ -78,6 +78,20 @@ def test_function_refuses_bad_arguments(build: Any, message: str) -> None:
         build(graph.placeholder("float32"))
 
 
+@pytest.mark.parametrize(
+    ("axes", "message"),
+    [
+        (3, "number from 0 to 2"),
+        (-1, "number from 0 to 2"),
+        ([[2], [0]], "axis 2 of a is out of range"),
+        ([[0], [-3]], "axis -3 of b is out of range"),
+    ],
+)
+def test_tensordot_refuses_axes_out_of_range(axes: Any, message: str) -> None:
+    with graphmill.Graph().as_default(), pytest.raises(ValueError, match=message):
+        F.tensordot(X, X, axes)
+
+
 def test_unsupported_norm_is_named() -> None:
     with (
         graphmill.Graph().as_default(),
