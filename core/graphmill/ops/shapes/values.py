@@ -115,10 +115,12 @@ def _squeeze(op: ValueContext) -> Partial:
 
 
 def _prod(op: ValueContext) -> Partial:
-    elements = op.integers(0)
+    elements, axes = op.integers(0), op.value(1)
     if elements is None or elements.ndim != 1 or None in elements or op.attrs["keep_dims"]:
         return None
-    return _number(int(np.prod(elements.astype(np.int64)))) if op.value(1) is not None else None
+    if axes is None or not axes.size:  # without axes, nothing is reduced
+        return None
+    return _number(int(np.prod(elements.astype(np.int64))))
 
 
 def _range(op: ValueContext) -> Partial:

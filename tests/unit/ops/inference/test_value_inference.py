@@ -10,7 +10,7 @@ import pytest
 
 from graphmill import dtypes
 from graphmill.graph.builder import Graph
-from graphmill.ops import array
+from graphmill.ops import array, math
 from graphmill.ops.definition.define import op
 from graphmill.ops.definition.op_def import ArgDef, OpDef
 from graphmill.ops.definition.op_registry import OpRegistry
@@ -90,3 +90,10 @@ def test_tensorflow_op_with_a_value_function_keeps_traits_and_shapes() -> None:
     with graph.as_default():
         x = graph.placeholder("int32", (3,), "x")
         assert graph.outputs_of(graph.create_op("Identity", [x]))[0].shape == (3,)
+
+
+def test_product_over_no_axes_is_not_a_scalar() -> None:
+    with Graph().as_default() as graph:
+        x = graph.placeholder("float32", (2, 3), "x")
+        sizes = math.prod(array.shape(x), np.zeros(0, np.int32))
+        assert array.reshape(x, sizes).shape.rank in (None, 2)
