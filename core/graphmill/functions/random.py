@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from graphmill.dtypes import as_dtype
 from graphmill.errors import InvalidArgumentError
 from graphmill.functions._inputs import scope, shape_input
+from graphmill.graph.infer_graph import infer_graph
 from graphmill.graph.random_seed import get_seed
 from graphmill.ops import math, random
 
@@ -101,9 +102,8 @@ def truncated_normal(
 
 def random_shuffle(value: TensorLike, seed: int | None = None, name: str | None = None) -> Tensor:
     """Return a tensor with its slices along the first axis in a random order."""
-    with scope(None, "random_shuffle", value) as (graph, prefix):
-        seed1, seed2 = get_seed(seed, graph)
-        return random.random_shuffle(value, seed=seed1, seed2=seed2, name=name or prefix)
+    seed1, seed2 = get_seed(seed, infer_graph(value))
+    return random.random_shuffle(value, seed=seed1, seed2=seed2, name=name)
 
 
 def _normal(

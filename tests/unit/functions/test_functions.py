@@ -78,6 +78,12 @@ def test_function_refuses_bad_arguments(build: Any, message: str) -> None:
         build(graph.placeholder("float32"))
 
 
+def test_random_shuffle_has_tensorflows_node_names() -> None:
+    with graphmill.Graph().as_default():
+        shuffled = [F.random_shuffle([1, 2]), F.random_shuffle([1, 2], name="mixed")]
+    assert [tensor.name for tensor in shuffled] == ["RandomShuffle:0", "mixed:0"]
+
+
 @pytest.mark.parametrize(
     ("axes", "message"),
     [
