@@ -250,7 +250,7 @@ def _slurm_tasks(
     """Return the cluster of a Slurm job step, and the task that this process is."""
     nodes = _needed(environment, "SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST")
     counts = _needed(environment, "SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE")
-    rank = int(_needed(environment, "SLURM_PROCID"))
+    rank = _rank(_needed(environment, "SLURM_PROCID"))
     addresses = [
         f"{host}:{port_base + local}"
         for host, count in zip(hosts_of(nodes), _tasks_per_node(counts), strict=False)
@@ -270,6 +270,12 @@ def _slurm_tasks(
             mine = job, rank - first
         first += count
     return cluster, *mine
+
+
+def _rank(text: str) -> int:
+    if not text.isdecimal():
+        raise InvalidArgumentError(f"SLURM_PROCID is {text!r}, expected the rank of the process")
+    return int(text)
 
 
 def hosts_of(nodes: str) -> list[str]:

@@ -106,6 +106,8 @@ def test_slurm_must_have_started_enough() -> None:
         SlurmClusterResolver(environment={})
     with pytest.raises(InvalidArgumentError, match="not a list of tasks per node"):
         SlurmClusterResolver(environment={**SLURM, "SLURM_STEP_TASKS_PER_NODE": "two"})
+    with pytest.raises(InvalidArgumentError, match="SLURM_PROCID is 'first'"):
+        SlurmClusterResolver(environment={**SLURM, "SLURM_PROCID": "first"})
 
 
 @pytest.mark.parametrize(
