@@ -61,7 +61,7 @@ def _by_task(cluster: Mapping[str, Mapping[int, str]]) -> dict[Task, str]:
 class Watchers:
     """The observers of a cluster's changes.
 
-    Threads: any may add and publish; `_lock` guards the table, `_order` keeps changes in order.
+    Threads: any may add and publish; `_lock` guards the table, and `_order` orders the changes.
     """
 
     def __init__(self) -> None:
@@ -95,4 +95,4 @@ class Watchers:
                 try:
                     changed(change)
                 except Exception:
-                    _logger.exception("the observer of a cluster failed on %s", change)
+                    _logger.exception("an observer of the cluster failed on %s", change)

@@ -25,7 +25,7 @@ ClusterSpec: TypeAlias = "dict[str, dict[int, str]]"
 
 
 class ClusterResolver(ABC):
-    """Resolves the addresses of a cluster's tasks, and the task that this process is.
+    """Resolves the addresses of a cluster's tasks, and the task of this process.
 
     Attributes:
         task_type: the job of this process; None if it is not a task.
@@ -67,7 +67,7 @@ class ClusterResolver(ABC):
         """
         return self._watchers.add(changed)
 
-    def refresh(self) -> None:  # noqa: B027 - not abstract: many have nothing to do
+    def refresh(self) -> None:  # noqa: B027 - not abstract: many do nothing
         """Check whether the addresses have changed, and notify the observers.
 
         A resolver that is notified of changes does nothing here.
@@ -82,7 +82,7 @@ class SimpleClusterResolver(ClusterResolver):
 
     Args:
         cluster: addresses by job: a list, or a dict by task index.
-        task_type, task_id: the task that this process is.
+        task_type, task_id: job and index of the task of this process; None if it is no task.
 
     Raises:
         InvalidArgumentError: the cluster is malformed, or lacks the task.
@@ -109,7 +109,8 @@ class SimpleClusterResolver(ClusterResolver):
 
         Args:
             cluster: the addresses of all tasks.
-            restarted: tasks, as `("worker", 0)`, that have a new incarnation where they were.
+            restarted: tasks, such as `("worker", 0)`, that have a new incarnation at an unchanged
+                address.
 
         Raises:
             InvalidArgumentError: the cluster is malformed, or lacks the task of this process.
@@ -117,8 +118,8 @@ class SimpleClusterResolver(ClusterResolver):
         spec = spec_of(cluster)
         if self.task_type is not None and self.task_id not in spec.get(self.task_type, {}):
             raise InvalidArgumentError(
-                f"the new cluster has no task {self.task_id} of job {self.task_type!r}, which this "
-                "process is"
+                f"the new cluster has no task {self.task_id} of job {self.task_type!r}, the task "
+                "of this process"
             )
         before, self._spec = self._spec, spec
         self._watchers.publish(change_between(before, spec, restarted))
@@ -221,7 +222,7 @@ def spec_of(cluster: Mapping[str, Any]) -> ClusterSpec:
 
 
 def _tf_config(environment: Mapping[str, str]) -> tuple[dict[str, Any], str | None, int | None]:
-    """Return the cluster that `TF_CONFIG` describes, and the task that this process is."""
+    """Return the cluster that `TF_CONFIG` describes, and the task of this process."""
     text = environment.get("TF_CONFIG")
     if not text:
         raise NotFoundError("the environment variable TF_CONFIG is not set")
@@ -247,7 +248,7 @@ def _tf_config(environment: Mapping[str, str]) -> tuple[dict[str, Any], str | No
 def _slurm_tasks(
     jobs: Mapping[str, int] | None, port_base: int, environment: Mapping[str, str]
 ) -> tuple[ClusterSpec, str | None, int | None]:
-    """Return the cluster of a Slurm job step, and the task that this process is."""
+    """Return the cluster of a Slurm job step, and the task of this process."""
     nodes = _needed(environment, "SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST")
     counts = _needed(environment, "SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE")
     rank = _rank(_needed(environment, "SLURM_PROCID"))
@@ -279,7 +280,7 @@ def _rank(text: str) -> int:
 
 
 def hosts_of(nodes: str) -> list[str]:
-    """Return the hosts of a Slurm node list, as `gpu[01-03,7],login`.
+    """Return the hosts of a Slurm node list such as `gpu[01-03,7],login`.
 
     Raises:
         InvalidArgumentError: it is malformed.
@@ -326,6 +327,6 @@ def _needed(environment: Mapping[str, str], *names: str) -> str:
     value = next((environment[name] for name in names if environment.get(name)), None)
     if value is None:
         raise NotFoundError(
-            f"{' and '.join(names)} not set in the environment: start the process with srun"
+            f"the environment has no {' or '.join(names)}; start the process with srun"
         )
     return value

@@ -43,7 +43,7 @@ class Server:
         protocol: the name of a server plugin.
         host: where ops, kernels, devices and executors come from.
         start: whether to accept calls immediately; else call `start`.
-        allow: what graphs of clients may do besides computing, as `["fs.read:DATA"]`; see
+        allow: what graphs of clients may do besides computing, such as `["fs.read:DATA"]`; see
             `graphmill.access.rules`. By default, nothing (the policy *pure*).
         trust: True lets them do everything, as for a cluster that trains and whose clients are your
             own.
@@ -82,7 +82,7 @@ class Server:
 
     @property
     def target(self) -> str:
-        """The target of sessions on this server, as `grpc://127.0.0.1:7001`."""
+        """The target of sessions on this server, such as `grpc://127.0.0.1:7001`."""
         return self._impl.target
 
     @property
@@ -111,7 +111,7 @@ class Server:
         self._impl.stop(grace)
 
     def join(self) -> None:
-        """Return when the server has been stopped, by another thread."""
+        """Wait until another thread has stopped the server."""
         self._impl.join()
 
     def update_cluster(self, cluster: Any, restarted: Iterable[Task] = ()) -> None:
@@ -122,7 +122,7 @@ class Server:
 
         Args:
             cluster: the addresses of all tasks, as for the constructor.
-            restarted: tasks, as `("worker", 0)`, that have a new incarnation at an unchanged
+            restarted: tasks, such as `("worker", 0)`, that have a new incarnation at an unchanged
                 address.
 
         Raises:
@@ -174,7 +174,7 @@ def server_def_of(
     """Return the definition of a server, as `tf.distribute.Server` understands its arguments.
 
     Raises:
-        InvalidArgumentError: cluster, job or task do not fit each other.
+        InvalidArgumentError: cluster, job and task contradict each other.
     """
     server_def = proto.ServerDef()
     if isinstance(cluster, ClusterResolver):
@@ -217,7 +217,7 @@ def cluster_def_of(cluster: Any) -> Any:
     """Convert a user's cluster description to a `ClusterDef`.
 
     Raises:
-        InvalidArgumentError: it is none of these, or an address is no text.
+        InvalidArgumentError: it is not a cluster description, or an address is not a string.
     """
     if not isinstance(cluster, Mapping):
         return as_message(proto.ClusterDef, cluster, "cluster")
