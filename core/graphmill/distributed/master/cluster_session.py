@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from graphmill.typing import Value
 
 EARLIER: Final = 0.8
-"""The fraction of a client's timeout after which a master stops waiting and names late tasks."""
+"""The fraction of a client's timeout after which a master stops waiting, and names late tasks."""
 
 
 class ClusterSession(SessionInterface):
@@ -71,15 +71,15 @@ class ClusterSession(SessionInterface):
         local: devices of this process; other tasks' devices of the same types run the same kernels.
         timeout: the timeout in seconds of calls that do not run steps, unless the config has an
             `operation_timeout_in_ms`, in which case it is slightly less than that.
+        effects: the effects that graphs may have; by default those that the config allows.
 
     Raises:
         DeadlineExceededError: a task has not answered in time; names it.
         UnavailableError: a task cannot be reached; names it.
         OpError: another error of a task.
 
-    Threads: any number may run steps. `_graph_lock` guards the full graph and the creation of
-        client
-    graphs.
+    Threads: any number may run steps. `_graph_lock` guards the full graph, and client graphs are
+    built under it.
 
     Attributes:
         handle: the handle of the session on its workers.

@@ -179,7 +179,7 @@ def finish(calls: TaskCalls, timeout: float | None, what: str) -> None:
     if not has_ended:
         raise DeadlineExceededError(
             f"cannot {what}: no answer within {timeout:g} s from {', '.join(late)}. Check that "
-            f"these tasks are running, or exclude them by ConfigProto.device_filters"
+            "these tasks are running, or exclude them by ConfigProto.device_filters"
         )
 
 

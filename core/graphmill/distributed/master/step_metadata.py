@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from graphmill.proto.step_stats_pb2 import DeviceStepStats, StepStats
 
 LOG_SECONDS: Final = 2.0
-"""Seconds to wait until a task logs its receives; later, the trace continues without it."""
+"""Seconds to wait for answers of the logs; the trace lacks those of later tasks."""
 
 
 class ReceiveLogs:

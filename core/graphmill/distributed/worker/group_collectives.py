@@ -1,8 +1,8 @@
 """`GroupCollectives`: collectives whose members are in several steps, of several sessions.
 
 Each session has a master of its own, and knows only its members. A member asks the group leader
-for the devices of its group, waits there until all have joined, and gets a number under which they
-exchange their tensors through a rendezvous, as `TaskCollectives` do in one step.
+for the devices of its group, waits there until all have joined, and gets an exchange id: that of
+the rendezvous through which they exchange their tensors, as `TaskCollectives` do in one step.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ if TYPE_CHECKING:
     from graphmill.runtime.steps.cancellation import Cancellation
 
 KEPT_SECONDS: Final = 60.0
-"""The seconds that tensors of a finished collective are kept for members yet to fetch them."""
+"""Seconds for which the tensors of an ended collective are kept for members yet to fetch them."""
 
 
 class GroupCollectives:
     """The collectives of a worker with members in other sessions.
 
-    A device runs the collectives of one instance one after the other, in whatever steps they are.
+    A device runs the collectives of one instance one after the other, whatever their steps.
 
     Threads: `_lock` guards the tables; no function that was passed in is called under it.
 
     Args:
-        leader: that of the groups that this task leads.
+        leader: leads the groups, if this task is their leader.
         leader_task: the name of the task that leads all groups of the cluster.
-        devices: those of the worker.
-        rendezvous: that of the worker.
+        devices: the devices of the worker.
+        rendezvous: the rendezvous of the worker's steps.
     """
 
     def __init__(
@@ -80,22 +80,22 @@ class GroupCollectives:
             cancellation: that of its step.
             done: receives the result or the error.
         """
-        place = request.device, request.key
+        key = request.device, request.key
 
         def leave(result: Any, error: OpError | None) -> None:
             with self._lock:
-                queue = self._queues[place]
+                queue = self._queues[key]
                 queue.popleft()
                 following = queue[0] if queue else None
                 if not queue:
-                    del self._queues[place]
+                    del self._queues[key]
             done(result, error)
             if following is not None:
                 following.begin()
 
         joining = _Joining(self, request, peers, cancellation, leave)
         with self._lock:
-            queue = self._queues.setdefault(place, deque())
+            queue = self._queues.setdefault(key, deque())
             queue.append(joining)
             is_first = len(queue) == 1
         if is_first:
@@ -158,7 +158,8 @@ class GroupCollectives:
     ) -> None:
         """Discard the tensors of an exchange, or its error, once no other member needs them.
 
-        Where members join the same collective again, all have got the tensors of the one before.
+        When members join the same collective again, all have received the tensors of the previous
+        one.
         """
         now = time.monotonic()
         with self._lock:
@@ -177,11 +178,11 @@ class GroupCollectives:
             self._rendezvous.cleanup(ended)
 
     def _take_old(self, before: float) -> list[int]:
-        """Remove the collectives that ended before a time, and return them; hold the lock."""
+        """Remove and return the exchanges that ended before a time; the lock must be held."""
         taken = []
         for key, (exchange_id, finished) in list(self._finished.items()):
             if finished >= before:
-                break  # later ones are behind
+                break  # the table is in the order of their ends
             del self._finished[key]
             taken.append(exchange_id)
         return taken
@@ -191,7 +192,7 @@ class StepGroups:
     """The participation of one step in collectives with members in other sessions.
 
     Args:
-        groups: those of the worker.
+        groups: the groups of the worker.
         peers: the other tasks of the session.
         keys: the groups that steps of the same graph have joined; changed here.
     """
@@ -217,7 +218,7 @@ class StepGroups:
     def step_failed(self, error: OpError) -> None:
         """Fail members in other sessions that wait for this step, which has failed.
 
-        If a collective has failed, they have been told.
+        If a collective has failed, they have been notified.
         """
         if self._has_failed:
             return
@@ -264,7 +265,7 @@ class _Joining:
             if self._owner.members(self._request) is None:
                 self._ask_for_group()
             else:
-                self._ask_for_number()
+                self._ask_for_exchange_id()
         except OpError as error:
             self._end(None, error)
 
@@ -287,12 +288,12 @@ class _Joining:
             else:
                 ends = (End(one.name, one.incarnation) for one in response.device_attributes)
                 self._owner.note_members(request, tuple(ends))
-                self._run_unless_ended(self._ask_for_number)
+                self._run_unless_ended(self._ask_for_exchange_id)
 
         leader = self._owner.at_leader(self._peers)
         self._withdraw_with(leader.complete_group(message, answered))
 
-    def _ask_for_number(self) -> None:
+    def _ask_for_exchange_id(self) -> None:
         request = self._request
         message = proto.CompleteInstanceRequest(
             name=request.kind,
@@ -324,7 +325,7 @@ class _Joining:
         self._owner.exchange(exchange_id, self._peers).execute_async(request, self._call, self._end)
 
     def _run_unless_ended(self, function: Callable[[], None]) -> None:
-        """Call a function, unless the member has left; an error ends the member."""
+        """Call a function, unless the member has left; an error ends its participation."""
         if self._has_ended:
             return
         try:

@@ -5,7 +5,7 @@ Semantics: `CollectiveParamResolverDistributed` of
 leads: members ask it for the devices of their group (CompleteGroup), and wait there for each other
 before they exchange tensors (CompleteInstance). Unlike in TensorFlow, members meet for each
 collective, not only for the first of an instance, so sessions that failed and those that did not
-cannot get out of step; and a group is formed again when one of its devices was restarted.
+cannot get out of step; and a group is formed again when one of its devices has been restarted.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ EXCHANGE_PROTOCOL: Final = 1
 CHECK_SECONDS: Final = 1.0
 """Seconds of waiting after which the leader checks that tasks of absent members are alive."""
 MAX_GROUPS: Final = 4096
-"""The number of groups; beyond it, the least recently used one is forgotten."""
+"""Maximum number of groups; beyond it, the least recently used idle one is forgotten."""
 
 
 class GroupLeader:
@@ -196,7 +196,7 @@ class GroupLeader:
             self._timer.start()
 
     def _check(self) -> None:
-        """Ask the tasks of members that others have been waiting for whether they live."""
+        """Check that the tasks of members for which others have been waiting are alive."""
         with self._lock:
             self._timer = None
             absent = {d for group in self._groups.values() for d in group.absent(CHECK_SECONDS / 2)}
@@ -214,7 +214,7 @@ class GroupLeader:
         if isinstance(error, UnavailableError):
             found: dict[str, int] = {}
         elif error is not None:
-            return  # the task lives: it has answered something
+            return  # the task is alive: it has answered
         else:
             found = {one.name: one.incarnation for one in response.device_attributes}
         with self._lock:
@@ -280,7 +280,7 @@ class _Group:
         return None if attributes is None else int(attributes.incarnation)
 
     def is_outdated_by(self, request: proto.CompleteGroupRequest) -> bool:
-        """Return whether a request is of another incarnation of a member, or another program."""
+        """Return whether a request shows that a member was restarted, or the program changed."""
         device = request.device_attributes
         known = self.incarnation(device.name)
         is_other = self.is_whole and self.size != request.group_size

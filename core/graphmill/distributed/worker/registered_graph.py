@@ -1,8 +1,8 @@
 """`RegisteredGraph`: a worker's partition of a graph with its executors (`GraphMgr::Item`).
 
-Semantics: InitItem of `tensorflow/core/distributed_runtime/graph_mgr.cc`. The
-master has pruned, placed and partitioned the graph by task; the worker partitions it by device and
-creates the kernels. It becomes hot like the signature of a local session.
+Semantics: InitItem of `tensorflow/core/distributed_runtime/graph_mgr.cc`. The master has pruned,
+placed and partitioned the graph by task; the worker partitions it by device and creates the
+kernels. It becomes hot like the signature of a local session.
 """
 
 from __future__ import annotations
@@ -138,8 +138,7 @@ class RegisteredGraph:
         except BaseException:
             self._release_resources()
             raise
-        items = self.executors.items
-        self.syncs_devices = syncs_devices(items)
+        self.syncs_devices = syncs_devices(self.executors.items)
 
     def acquire(self) -> bool:
         """Start a use; return whether that is still possible."""
@@ -207,7 +206,7 @@ class RegisteredGraph:
         for node in graph.nodes:
             if node.device not in names:
                 raise InvalidArgumentError(
-                    f"the node is on {node.device!r}; expected a whole name of a device of this "
+                    f"the node is on {node.device!r}; expected the full name of a device of this "
                     f"worker, one of {', '.join(sorted(names))}",
                     node=node.name,
                     op_type=node.op,

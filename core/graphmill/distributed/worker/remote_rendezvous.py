@@ -1,8 +1,8 @@
-"""`RemoteRendezvous`: the rendezvous of one step on one worker; receives from other tasks too.
+"""`RemoteRendezvous`: the rendezvous of a step on a worker, which also receives from other tasks.
 
-Semantics: `tensorflow/core/distributed_runtime/base_rendezvous_mgr.cc`. The receiver
-pulls: a tensor from another task is requested when the receive starts. All receives of a step may
-be in flight at once, and all end with the step.
+Semantics: `tensorflow/core/distributed_runtime/base_rendezvous_mgr.cc`. The receiver pulls: a
+tensor from another task is requested when the receive starts. All receives of a step may be in
+flight at once, and all end with the step.
 """
 
 from __future__ import annotations

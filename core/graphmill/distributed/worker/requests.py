@@ -120,7 +120,7 @@ class RecentRequests(Generic[_Result]):
             if request_id in self._forgotten:
                 raise AbortedError(
                     f"the request with id {request_id} was received twice, and the result of the "
-                    f"first one is no longer stored. The request is not repeated"
+                    "first one is no longer stored. The request is not repeated"
                 )
             earlier = self._requests.get(request_id) if request_id else None
             is_new = earlier is None

@@ -263,7 +263,7 @@ def test_ops_that_are_not_here_are_refused_at_registration(cluster: Cluster) -> 
 def test_nodes_must_be_on_a_device_of_the_worker(cluster: Cluster, device: str) -> None:
     graph_def = proto.GraphDef()
     graph_def.node.add(name="a", op="NoOp", device=device)
-    with pytest.raises(errors.InvalidArgumentError, match="expected a whole name"):
+    with pytest.raises(errors.InvalidArgumentError, match="expected the full name"):
         cluster.workers[0].register_graph("s", graph_def, was_created=True)
 
 
