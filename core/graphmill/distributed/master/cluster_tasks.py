@@ -16,6 +16,7 @@ from graphmill.distributed.master.remote_device import attributes_of
 from graphmill.distributed.master.task_calls import TaskCalls
 from graphmill.errors import InvalidArgumentError
 from graphmill.graph.device_name import parse_device_name
+from graphmill.graph.transfer_ops import signed_incarnation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -105,7 +106,7 @@ class ClusterTasks:
             if self._sends_devices
             else (),
             master_task=self.master_task,
-            master_incarnation=_signed(own[0]) if own else 0,
+            master_incarnation=signed_incarnation(own[0]) if own else 0,
         )
         self._has_sessions = True
         try:
@@ -164,7 +165,3 @@ class ClusterTasks:
         for task, worker in self.workers.items():
             calls.start(task, partial(begin, worker))
         return calls
-
-
-def _signed(incarnation: int) -> int:
-    return incarnation - (1 << 64) if incarnation >> 63 else incarnation

@@ -12,7 +12,7 @@ from graphmill.distributed.worker.task_collectives import note_members
 from graphmill.graph.device_name import task_of
 from graphmill.graph.formats.import_export import graph_to_graph_def
 from graphmill.graph.node_roles import is_receive, is_send
-from graphmill.graph.transfer_ops import NEVER_DEAD_ATTR
+from graphmill.graph.transfer_ops import NEVER_DEAD_ATTR, signed_incarnation
 from graphmill.lowering.functions.function_bodies import placement_options
 from graphmill.lowering.functions.inline_call import is_plain_call
 from graphmill.lowering.functions.inner_nodes import enclosing_node
@@ -104,7 +104,7 @@ class TaskGraphMaker:
             **end.attrs,
             "tensor_name": edge.encode("utf-8", "surrogateescape"),
             "send_device": device.name.encode(),
-            "send_device_incarnation": _signed(device.incarnation),
+            "send_device_incarnation": signed_incarnation(device.incarnation),
             "recv_device": device.name.encode(),
         }
         part = _part_of(device.name, graphs)
@@ -153,7 +153,3 @@ def _renamed(text: str, new: dict[str, str]) -> str:
 
 def _part_of(device: str, graphs: dict[str, TaskGraph]) -> TaskGraph:
     return graphs.setdefault(task_of(device), TaskGraph(proto.GraphDef(), {}, {}))
-
-
-def _signed(incarnation: int) -> int:
-    return incarnation - (1 << 64) if incarnation >> 63 else incarnation

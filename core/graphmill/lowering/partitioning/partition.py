@@ -15,7 +15,7 @@ from graphmill.dtypes import bfloat16, float32
 from graphmill.errors import InvalidArgumentError
 from graphmill.graph.graph import Graph
 from graphmill.graph.node_roles import is_receive
-from graphmill.graph.transfer_ops import NEVER_DEAD_ATTR
+from graphmill.graph.transfer_ops import NEVER_DEAD_ATTR, signed_incarnation
 from graphmill.lowering.partitioning.control_loops import ControlLoops, colocate_control_flow
 from graphmill.ops.attrs.attr_types import TensorAttr
 
@@ -146,7 +146,7 @@ class _Partitioner:
         return {
             "tensor_name": f"edge_{self.num_edges}_{edge.src.name}".encode(),
             "send_device": source.name.encode(),
-            "send_device_incarnation": _signed(source.attributes.incarnation),
+            "send_device_incarnation": signed_incarnation(source.attributes.incarnation),
             "recv_device": target.name.encode(),
             "client_terminated": False,
         }
@@ -229,11 +229,6 @@ def _may_be_dead(node: Node) -> bool:
     """Return whether an output of a node may be dead although its inputs are alive."""
     from_another_task = is_receive(node) and NEVER_DEAD_ATTR not in node.attrs
     return node.op_def.traits.may_be_dead or from_another_task
-
-
-def _signed(incarnation: int) -> int:
-    """Return an incarnation as a signed 64-bit integer, the type of the node's attr."""
-    return incarnation - (1 << 64) if incarnation >> 63 else incarnation
 
 
 def _empty_like(graph: Graph) -> Graph:
