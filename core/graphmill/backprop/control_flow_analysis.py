@@ -101,11 +101,9 @@ class Structure:
         if any(map(is_enter, graph.nodes)):
             self._frames, infos = analyse_frames(graph)
             self._members = {path: info.nodes for path, info in infos.items()}
-            for node, path in self._frames.items():
-                if is_enter(node):
-                    inside = output_frame(node, self._frames)
-                    self._enters.setdefault(inside, []).append(node)
-                del path
+            for node in filter(is_enter, self._frames):
+                inside = output_frame(node, self._frames)
+                self._enters.setdefault(inside, []).append(node)
 
     @property
     def paths(self) -> list[FramePath]:

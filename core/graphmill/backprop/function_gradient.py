@@ -81,7 +81,7 @@ class _Differentiated:
     def __init__(
         self, backward: BackwardPass, function: FuncAttr, required: Sequence[bool]
     ) -> None:
-        from graphmill.backprop.backward_pass import BackwardPass as NewPass
+        from graphmill.backprop.backward_pass import BackwardPass as NewPass  # imports this module
 
         self._outer, self._host = backward.graph, backward.host
         self._name = function.name

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from graphmill.backprop.backward_pass import BackwardPass
 from graphmill.backprop.control_flow_analysis import is_trainable
 from graphmill.backprop.gradient_options import gradient_options
-from graphmill.backprop.indexed_slices import IndexedSlices
+from graphmill.backprop.indexed_slices import IndexedSlices, total
 from graphmill.backprop.loops import restore_contexts
 from graphmill.errors import InvalidArgumentError
 from graphmill.graph.infer_graph import infer_graph
@@ -110,8 +110,6 @@ def _by_sources(
     backward: BackwardPass, first: dict[Output, list[Gradient]], sources: Sequence[Tensor]
 ) -> list[Gradient | None]:
     """Run the backward pass; constant `Enter`s stand for sources outside the loop of `ys`."""
-    from graphmill.backprop.indexed_slices import total
-
     aliases = [_aliases(backward, next(iter(first), None), source) for source in sources]
     flat = [alias for group in aliases for alias in group]
     gradients_of = dict(zip(flat, backward.propagate(first, flat), strict=True))
@@ -123,6 +121,7 @@ def _by_sources(
 
 
 def _aliases(backward: BackwardPass, end: Output | None, source: Tensor) -> list[Output]:
+    """Return the outputs in the frame of `end` that have the value of a source."""
     key = _key(source)
     path = backward.structure.frame_of(end) if end is not None else ()
     if backward.structure.frame_of(key) == path:

@@ -188,7 +188,7 @@ class BackwardContext(WhileContext):
 
 
 def _source_of(tensor: Tensor) -> Tensor:
-    """Return the input of the constant `Enter` that computes a tensor."""
+    """Return the input of the constant `Enter` whose output is a tensor."""
     return Tensor(*tensor.op.sources[0])
 
 

@@ -47,6 +47,8 @@ class _FunctionBuilder:
 
 
 class _WhileGradient:
+    """The gradient of one `While` node; variables are referred to by their indices."""
+
     def __init__(self, op: ForwardOp) -> None:
         self._op = op
         self._graph = op.graph
@@ -116,8 +118,8 @@ class _WhileGradient:
 
         results = functional.while_(
             inputs,
-            cond=self._function("cond_kept", types, cond),
-            body=self._function("body_kept", types, body),
+            cond=self._function("cond_forward", types, cond),
+            body=self._function("body_forward", types, body),
         )
         return results[0], results[1 + count :]
 
