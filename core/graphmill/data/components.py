@@ -11,6 +11,7 @@ from graphmill.errors import InvalidArgumentError
 from graphmill.graph.tensor import Tensor
 from graphmill.ops import math
 from graphmill.ops.inputs import values
+from graphmill.ops.inputs.input_values import holds_tensor
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -63,7 +64,7 @@ class Component:
         """
         expected = None if dtype is None else as_dtype(dtype)
         self.graph: Graph | None = None
-        if isinstance(source, (list, tuple)) and _has_tensor(source):
+        if isinstance(source, (list, tuple)) and holds_tensor(source):
             from graphmill.functions import convert_to_tensor
 
             source = convert_to_tensor(source)
@@ -117,9 +118,3 @@ def common_graph(parts: Iterable[Any]) -> Graph | None:
     if len(graphs) > 1:
         raise InvalidArgumentError("a dataset cannot use tensors of several graphs")
     return graphs[0] if graphs else None
-
-
-def _has_tensor(source: Any) -> bool:
-    if isinstance(source, (list, tuple)):
-        return any(map(_has_tensor, source))
-    return isinstance(source, Tensor)

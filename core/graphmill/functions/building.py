@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from graphmill.errors import InvalidArgumentError
 from graphmill.graph.infer_graph import infer_graph
 from graphmill.ops import array
+from graphmill.ops.inputs.input_values import holds_tensor
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -82,7 +83,7 @@ def convert_to_tensor(value: Any, dtype: DTypeLike | None = None, name: str = "C
         InvalidArgumentError: it has another element type than `dtype`, or is not a tensor.
     """
     graph = infer_graph(value)
-    if isinstance(value, (list, tuple)) and _has_tensor(value):
+    if isinstance(value, (list, tuple)) and holds_tensor(value):
         value = array.pack([convert_to_tensor(part, dtype) for part in value])
     return graph.convert(value, dtype, name)
 
@@ -159,10 +160,3 @@ def add_to_collections(names: str | Sequence[str], value: Any) -> None:
 def get_collection(key: str, scope: str | None = None) -> list[Any]:
     """Return the values of a collection of the default graph; see `Graph.get_collection`."""
     return infer_graph().get_collection(key, scope)
-
-
-def _has_tensor(values: Sequence[Any]) -> bool:
-    from graphmill.graph.structures import flatten
-    from graphmill.ops.inputs.default_graph import SymbolicTensor
-
-    return any(isinstance(item, SymbolicTensor) for item in flatten(values))

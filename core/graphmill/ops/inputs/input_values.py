@@ -133,7 +133,7 @@ class _Item:
         self.source = source
         self.array = None
         self.parts: list[_Item] | None = None
-        if isinstance(source, (list, tuple)) and _holds_tensor(source):
+        if isinstance(source, (list, tuple)) and holds_tensor(source):
             if depth > _MAX_RANK:
                 raise InvalidArgumentError(
                     f"a list nested more than {_MAX_RANK} deep is not a tensor"
@@ -194,8 +194,8 @@ class _Item:
         return packed
 
 
-def _holds_tensor(values: Any) -> bool:
-    """Return whether nested lists contain a tensor."""
+def holds_tensor(values: Any) -> bool:
+    """Return whether nested lists or tuples contain a tensor, or are one."""
     stack = [values]
     while stack:
         item = stack.pop()
