@@ -36,18 +36,11 @@ if TYPE_CHECKING:
     ShapeFunction = Callable[["ShapeContext"], Any]
 
 _FAMILIES: Final = frozenset(
-    {"array", "control_flow", "image", "linalg", "math", "nn", "random", "state", "string"}
-    | {
-        "data_flow",
-        "dataset",
-        "parsing",
-        "quantized",
-        "ragged",
-        "sparse",
-        "tensor_array",
-        "tensor_list",
+    {
+        *("array", "control_flow", "data_flow", "dataset", "image", "linalg", "math", "nn"),
+        *("parsing", "quantized", "ragged", "random", "sparse", "state", "string"),
+        *("tensor_array", "tensor_list", "training", "xla"),
     }
-    | {"training", "xla"}
 )
 """Families with a module of shape functions."""
 

@@ -43,7 +43,7 @@ def with_default(op: ShapeContext) -> TensorShape:
 def shape_of(op: ShapeContext) -> Any:
     """Return the shapes of shapes: vectors whose lengths are the ranks."""
     shapes = [TensorShape((shape.rank,)) for shape in op.inputs]
-    return shapes[0] if op.type == "Shape" else shapes if op.num_outputs != 1 else shapes[0]
+    return shapes[0] if op.num_outputs == 1 else shapes
 
 
 def filled(op: ShapeContext) -> TensorShape:
@@ -132,11 +132,11 @@ def concatenated(op: ShapeContext) -> TensorShape:
     """Return the shape of `ConcatV2` and `Concat`."""
     name = "axis" if op.type == "ConcatV2" else "concat_dim"
     parts, axis = op.shapes("values"), common.integer(op, name)
-    ranks = {part.rank for part in parts} - {None}
+    ranks = {part.rank for part in parts if part.rank is not None}
     if not ranks:
         return UNKNOWN_SHAPE
-    rank = min(ranks)  # type: ignore[type-var]
-    if axis is None or rank is None:
+    rank = min(ranks)
+    if axis is None:
         return TensorShape((None,) * rank) if rank else UNKNOWN_SHAPE
     index = common.axis_in(axis, rank)
     others = TensorShape((None,) * (rank - 1))
@@ -182,7 +182,7 @@ def split(op: ShapeContext) -> Any:
             size = shape[index]
             if size is not None and size % op.num_outputs:
                 raise InvalidArgumentError(
-                    f"Number of ways to split should evenly divide the split dimension, but got "
+                    "Number of ways to split should evenly divide the split dimension, but got "
                     f"split_dim {index} (size = {size}) and num_split {op.num_outputs}"
                 )
             each = None if size is None else size // op.num_outputs
@@ -383,13 +383,13 @@ def broadcast_sizes(op: ShapeContext) -> TensorShape:
 
 @bounded_by(OutputBound.INPUT)
 def rolled(op: ShapeContext) -> TensorShape:
-    """Return the shape of a rolled tensor, which is no scalar."""
+    """Return the shape of a rolled tensor, which cannot be a scalar."""
     return op.inputs[0].with_rank_at_least(1)
 
 
 @bounded_by(OutputBound.INPUT)
 def scattered(op: ShapeContext) -> TensorShape:
-    """Return the shape of a tensor into which rows are scattered, after a check of these."""
+    """Return the shape of a tensor into which slices are scattered, after a check of these."""
     tensor, indices, updates = op.inputs
     tensor.with_rank_at_least(1)
     indices.with_rank_at_least(1)

@@ -97,7 +97,7 @@ def triangular_solved(op: ShapeContext) -> TensorShape:
     matrices, right = square(op), op.shape("rhs").with_rank_at_least(2)
     if matrices.rank is None or right.rank is None:
         return UNKNOWN_SHAPE
-    rows = merged_size(merged_size(*matrices[-2:]), right[-2])
+    rows = merged_size(matrices[-1], right[-2])
     return matrices[:-2].broadcast_with(right[:-2]).concatenate((rows, right[-1]))
 
 

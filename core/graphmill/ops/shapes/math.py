@@ -123,9 +123,7 @@ def counted_range(op: ShapeContext) -> TensorShape:
     if any(value is None for value in values):
         return TensorShape((None,))
     start, limit, step = (value.reshape(-1)[0] for value in values)  # type: ignore[union-attr]
-    if step == 0 or start.__class__ is float or not float(step).is_integer():
-        return TensorShape((None,))
-    if not (float(start).is_integer() and float(limit).is_integer()):
+    if step == 0 or not all(float(number).is_integer() for number in (start, limit, step)):
         return TensorShape((None,))
     return TensorShape((len(range(int(start), int(limit), int(step))),))
 

@@ -132,10 +132,8 @@ def top_k(op: ShapeContext) -> Any:
 
 def dense_losses(op: ShapeContext) -> Any:
     """Return the shapes of `SoftmaxCrossEntropyWithLogits`."""
-    shape = op.inputs[0].broadcast_with(op.inputs[1])
-    if shape.dims is not None:
-        shape = shape.with_rank(2)
-    return [TensorShape((shape[0],)), shape.with_rank(2)]
+    shape = op.inputs[0].broadcast_with(op.inputs[1]).with_rank(2)
+    return [TensorShape((shape[0],)), shape]
 
 
 def sparse_losses(op: ShapeContext) -> Any:

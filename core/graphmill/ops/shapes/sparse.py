@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from graphmill.errors import InvalidArgumentError
-from graphmill.ops.inference.tensor_shape import UNKNOWN_SHAPE, TensorShape
+from graphmill.ops.inference.tensor_shape import UNKNOWN_SHAPE, TensorShape, merged_size
 from graphmill.ops.shapes.shared import common
 
 if TYPE_CHECKING:
@@ -54,8 +53,7 @@ def dense_product(op: ShapeContext) -> TensorShape:
     a, b = op.value_as_shape("a_shape").with_rank(2), op.shape("b").with_rank(2)
     rows, inner = reversed(list(a)) if op.get_attr("adjoint_a") else a
     other, columns = reversed(list(b)) if op.get_attr("adjoint_b") else b
-    if None not in (inner, other) and inner != other:
-        raise InvalidArgumentError(f"Dimensions must be equal, but are {inner} and {other}")
+    merged_size(inner, other)
     return TensorShape((rows, columns))
 
 

@@ -43,11 +43,7 @@ def gathered(op: ShapeContext) -> TensorShape:
     batch = op.get_attr("batch_dims")
     if rows.dims is None or op.inputs[1].dims is None or batch < 0:
         return UNKNOWN_SHAPE
-    return (
-        rows[:batch] + op.inputs[1][batch:] + rows[batch + 1 :]
-        if batch
-        else (op.inputs[1] + rows[1:])
-    )
+    return rows[:batch] + op.inputs[1][batch:] + rows[batch + 1 :]
 
 
 def variable_shape(op: ShapeContext) -> TensorShape:
