@@ -40,19 +40,6 @@ class SymbolicTensor:
         raise NotImplementedError
 
 
-class NodeLike(Protocol):
-    """A node of a graph."""
-
-    name: str
-    op_def: OpDef
-    attrs: dict[str, Any]
-
-    @property
-    def num_outputs(self) -> int:
-        """Number of outputs."""
-        raise NotImplementedError
-
-
 class GraphLike(Protocol):
     """The interface of graphs that op functions use to add nodes."""
 
