@@ -86,9 +86,9 @@ def op(
     constraints), an element type (`dtypes.float32`, `np.float32`, `"float32"`), or `list[...]` of
     one of these for a list of tensors. `bool`, `int`, `float`, `complex`, `str` and `bytes` stand
     for the element types of tensors made from such values: bool, int32, float32, complex128,
-    string. Annotations of attrs are `int`, `float`, `bool`, `str`,
-    `bytes`, `DType`, `Shape`, `FuncAttr`, `np.ndarray` (a tensor), or `list[...]` or `tuple[...,
-    ...]` of one of these. `-> None` declares no outputs, `-> tuple[T, int]` declares two.
+    string. Annotations of attrs are `int`, `float`, `bool`, `str`, `bytes`, `DType`, `Shape`,
+    `FuncAttr`, `np.ndarray` (a tensor), or `list[...]` or `tuple[..., ...]` of one of these.
+    `-> None` declares no outputs, `-> tuple[T, int]` declares two.
 
     Args:
         name: the op's name; by default that of the function in CamelCase. A prefix as in
@@ -129,7 +129,7 @@ def op(
 def _explaining(function: _Function, op_def: OpDef) -> _Function:
     """Return the function with errors that explain wrong arguments.
 
-    Many call it to add a node, which is what the functions of `graphmill.ops` do.
+    A frequent mistake is to call it to add a node, as one calls the functions of `graphmill.ops`.
     """
 
     @functools.wraps(function)
@@ -215,6 +215,7 @@ def op_def_from_function(
 
 
 def _is_of_kernel(parameter: inspect.Parameter) -> bool:
+    """Return whether a first parameter belongs to the kernel, not to the op."""
     return (
         parameter.name in ("xp", "ctx", "context")
         or parameter.annotation is inspect.Parameter.empty

@@ -3,8 +3,8 @@
 The effects of an op are all that a call may have. Often they depend on an attr or input:
 `CacheDataset` writes a file only if it is given a name. The table is used to check a graph before
 it runs, and to decide which nodes may be folded, repeated or removed. Ops that call functions have
-no effects of their own: those of the functions' bodies count. An op with random numbers has the
-effect `rng`, even if it does not declare it.
+no effects of their own: those of the functions' bodies count. An op that returns random numbers has
+the effect `rng`, even if it does not declare it.
 
 The effects: `fs.read`, `fs.write` (files), `net` (other machines), `process` (starts or ends one),
 `python` (calls back into Python), `clock` (depends on time, or waits), `rng` (depends on a random

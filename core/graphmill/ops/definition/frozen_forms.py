@@ -34,7 +34,7 @@ class FrozenRead(NamedTuple):
 
 
 class TableOps(NamedTuple):
-    """The ops that return the contents of a table, and that fill one."""
+    """The op that returns the contents of a table, and the op that fills a table."""
 
     export: str
     fill: str
@@ -84,7 +84,7 @@ VALUE_FORMS: Final[Mapping[str, str]] = {
     "RefNextIteration": "NextIteration",
     "RefSwitch": "Switch",
 }
-"""The op that passes a value on as another op passes a reference on."""
+"""The op that forwards a value, by the op that forwards a reference."""
 
 _INITIALIZED: Final = TableOps("LookupTableExportV2", "InitializeTableV2")
 _MUTABLE: Final = TableOps("LookupTableExportV2", "LookupTableImportV2")
@@ -99,4 +99,4 @@ TABLES: Final[Mapping[str, TableOps]] = {
     "MutableDenseHashTable": TableOps("LookupTableExport", "LookupTableImport"),
     "MutableDenseHashTableV2": _MUTABLE,
 }
-"""How tables are read and filled, by the op that makes the table."""
+"""How tables are read and filled, by the op that creates the table."""

@@ -1,6 +1,6 @@
 """Declare how large the outputs of an op can be, by its shape function.
 
-The memory budget need not ask for outputs that are no larger than an input.
+Outputs that are no larger than an input need no request to the memory budget.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ class OutputBound(Enum):
     """The maximum number of elements of an output.
 
     Attributes:
-        INPUT: as many as the largest input. The kernel itself asks for more, as a sum over an axis
-            of size zero needs.
+        INPUT: as many as the largest input. A kernel that needs more, such as a sum over an axis
+            of size zero, requests it itself.
         PRODUCT: as many as the product of the numbers of elements of the two inputs, unless that is
             zero.
     """

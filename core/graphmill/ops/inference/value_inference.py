@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     ValueFunction = Callable[["ValueContext"], Partial]
 
 MAX_STATIC_ELEMENTS: Final = 256
-"""Values with more elements are not inferred; shapes have fewer."""
+"""Values with more elements are not inferred: no shape has as many sizes."""
 
 
 class ValueContext(Protocol):

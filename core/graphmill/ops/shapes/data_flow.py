@@ -1,7 +1,7 @@
 """Shapes of ops of queues, accumulators, stacks, barriers, staging areas and readers' records.
 
-Semantics: tensorflow/core/ops/data_flow_ops.cc. The shapes of what such a resource gives back are
-not known where it is used.
+Semantics: tensorflow/core/ops/data_flow_ops.cc. An op that reads from such a resource does not know
+the shapes of the tensors that it returns.
 """
 
 from __future__ import annotations

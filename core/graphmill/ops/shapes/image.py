@@ -35,7 +35,7 @@ def decoded(op: ShapeContext) -> TensorShape:
 
 @bounded_by(OutputBound.INPUT)
 def adjusted(op: ShapeContext) -> TensorShape:
-    """Return the shape of images: rows, columns and channels behind any other axes."""
+    """Return the shape of images: rows, columns and channels after any other axes."""
     return op.inputs[0].with_rank_at_least(3)
 
 
