@@ -7,8 +7,8 @@
     print(session.run(loss))  # 11.0
 
 Names, arguments and their order are those of `tf.compat.v1` and `tf.compat.v1.nn`. Each function
-adds a few nodes of raw ops (`graphmill.ops`), which remain available. Ops that
-have TensorFlow's name already (`exp`, `add_v2`, `relu`) are only in `graphmill.ops`.
+adds a few nodes of raw ops (`graphmill.ops`), which remain available. Ops that have TensorFlow's
+name already (`exp`, `add_v2`, `relu`) are only in `graphmill.ops`.
 """
 
 from __future__ import annotations

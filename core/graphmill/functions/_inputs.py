@@ -51,9 +51,10 @@ def scope(name: str | None, default: str, *values: Any) -> Iterator[tuple[Graph,
     Args:
         name: the name, or None.
         default: the name if `name` is None.
-        values: tensors and other values, by which the graph is found; else the default graph.
+        values: tensors, which determine the graph, and other values; without a tensor it is the
+            default graph.
 
-    Returns:
+    Yields:
         The graph, and the name of the node that is the result, `name/`.
     """
     graph = infer_graph(*values)

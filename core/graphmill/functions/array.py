@@ -469,7 +469,7 @@ def boolean_mask(
 def _filled(
     shape: TensorLike, value: Any, dtype: DTypeLike, name: str | None, default: str
 ) -> Tensor:
-    """Return a constant if the shape is one and is small, else a `Fill` node."""
+    """Return a tensor of a shape whose elements are all one value."""
     with scope(name, default, shape) as (graph, prefix):
         one = graph.constant(value, dtype)
         return array.fill(shape_input(shape), one, name=prefix)

@@ -48,8 +48,8 @@ def embedding_lookup(
             warning for one version.
         name: name of the node.
         validate_indices: has no effect, as in TensorFlow. A step fails if an index is out of range.
-        max_norm: the largest Euclidean norm of a row of the result; longer rows are scaled.
-            By default there is none.
+        max_norm: the largest Euclidean norm of a row of the result; longer rows are scaled. By
+            default there is none.
 
     Raises:
         InvalidArgumentError: `params` is an empty list, or of unknown rank with `max_norm`.
@@ -86,7 +86,7 @@ def _rows(part: Any, ids: TensorLike, name: str | None) -> Tensor:
 
 
 def _from_parts(parts: Sequence[Any], ids: Tensor, strategy: str) -> Tensor:
-    """Return rows of a matrix in several parts, each read where its part is."""
+    """Return rows of a matrix in several parts, each read on the device of its part."""
     flat = reshape(ids, [-1])
     part_of, row_of = _mod(flat, len(parts)) if strategy == "mod" else _div(flat, parts)
     part_of = cast(part_of, "int32")

@@ -12,7 +12,7 @@ import numpy as np
 
 from graphmill.deprecations import deprecated_aliases, warn_renamed
 from graphmill.dtypes import as_dtype, bfloat16, float32
-from graphmill.errors import InvalidArgumentError, InvalidValueError
+from graphmill.errors import InvalidArgumentError, InvalidValueError, UnimplementedError
 from graphmill.functions._inputs import scope, shape_input
 from graphmill.functions.array import concat, reshape
 from graphmill.functions.building import convert_to_tensor
@@ -51,7 +51,7 @@ def matmul(
         transpose_a, transpose_b: whether to transpose the last two axes first.
         adjoint_a, adjoint_b: whether to transpose and conjugate them first.
         a_is_sparse, b_is_sparse: whether most elements are 0. Two matrices of float32 or bfloat16
-            are multiplied by `SparseMatMul` then; other tensors as usual. A text as the seventh
+            are multiplied by `SparseMatMul` then; other tensors as usual. A string as the seventh
             argument is taken as `name`, with a warning for one version.
         name: name of the node.
 
@@ -356,11 +356,11 @@ def tensordot(
         free_a = [axis for axis in np.arange(left).tolist() if axis not in in_a]
         free_b = [axis for axis in np.arange(right).tolist() if axis not in in_b]
         sizes_a, sizes_b = array.shape(a), array.shape(b)
-        kept = concat([_take(sizes_a, free_a), _take(sizes_b, free_b)], 0)
+        free_sizes = concat([_take(sizes_a, free_a), _take(sizes_b, free_b)], 0)
         inner = math.prod(_take(sizes_a, in_a), [0])
         rows = array.reshape(array.transpose(a, _ints(free_a + in_a)), _pair(-1, inner))
         columns = array.reshape(array.transpose(b, _ints(in_b + free_b)), _pair(inner, -1))
-        return array.reshape(math.mat_mul(rows, columns), kept)
+        return array.reshape(math.mat_mul(rows, columns), free_sizes)
 
 
 @deprecated_aliases(keep_dims="keepdims")
@@ -376,10 +376,8 @@ def norm(
         print(session.run(F.norm([[3.0, 4.0], [6.0, 8.0]], axis=1)))  # [ 5. 10.]
 
     Raises:
-        UnimplementedError: `ord` is another one.
+        UnimplementedError: `ord` is another norm.
     """
-    from graphmill.errors import UnimplementedError
-
     with scope(name, "norm", tensor):
         if ord in ("euclidean", "fro", 2):
             return math.sqrt(reduce_sum(math.square(tensor), axis, keepdims))

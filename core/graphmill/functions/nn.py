@@ -74,7 +74,7 @@ def softmax_cross_entropy_with_logits(
 def softmax_cross_entropy_with_logits_v2(
     labels: TensorLike, logits: TensorLike, axis: int | None = None, name: str | None = None
 ) -> Tensor:
-    """Return the cross entropy as `softmax_cross_entropy_with_logits`, also with that gradient."""
+    """Return `softmax_cross_entropy_with_logits`, with a gradient for the labels as well."""
     with scope(name, "softmax_cross_entropy_with_logits", labels, logits):
         logits = convert_to_tensor(logits)
         labels = cast(labels, logits.dtype)
@@ -207,7 +207,7 @@ def conv2d(
         filter: `[height, width, channels, outputs]`; it may be passed as `filters`.
         strides, dilations: one number, one for height and width, or four.
         padding: "SAME", "VALID", or the elements before and after each of the four axes.
-        use_cudnn_on_gpu: an attr of the node, for a consumer of the graph. A text is taken as
+        use_cudnn_on_gpu: an attr of the node, for a consumer of the graph. A string is taken as
             `data_format`, and what follows as the arguments after that, with a warning for one
             version.
         data_format: "NHWC" or "NCHW".
@@ -217,7 +217,7 @@ def conv2d(
         InvalidArgumentError: there are other numbers of strides or dilations.
     """
     if not isinstance(use_cudnn_on_gpu, bool):
-        warn_renamed("the fifth argument of conv2d, a text,", "data_format")
+        warn_renamed("the fifth argument of conv2d, a string,", "data_format")
         if isinstance(dilations, str):
             name, dilations = dilations, 1
         if not isinstance(data_format, str):
