@@ -41,8 +41,9 @@ if TYPE_CHECKING:
 
 __all__ = ["NodeRun", "StepTrace", "Timeline", "lifetimes", "node_runs"]
 
-_STEPS = 1  # process and thread that show the steps; Perfetto takes 0 for the idle process, and
-# threads of one number for one thread, even if their processes differ
+# The number of the process and of the thread that show the steps. Perfetto takes process 0 for the
+# idle process, and merges threads that have the same number in different processes.
+_STEPS = 1
 _COMPILER = "compiler"  # the process that shows compilations
 _IN_FLIGHT = "in flight"  # the thread of kernels that waited
 
@@ -56,6 +57,7 @@ class _CompileRun(NamedTuple):
 
     @property
     def start(self) -> int:
+        """When the attempt began, in nanoseconds."""
         return self.attempt.ended - int(self.attempt.seconds * 1e9)
 
 
@@ -207,12 +209,15 @@ def _compile_events(
     origin: int,
 ) -> Iterable[dict[str, Any]]:
     """Yield the compilations since the first step began."""
-    shown = sorted((run for run in compiles if run.attempt.ended > origin), key=lambda r: r.start)
+    shown = sorted(
+        (one for one in compiles if one.attempt.ended > origin), key=lambda one: one.start
+    )
     rows: list[list[int]] = []
     if shown:
         yield _metadata("process_name", process, 0, _COMPILER)
-    for cluster, signature, attempt in shown:
-        start = max(attempt.ended - int(attempt.seconds * 1e9), origin)
+    for run in shown:
+        cluster, signature, attempt = run
+        start = max(run.start, origin)
         thread, event = _thread(
             threads, process, "compilations", _add_to_row(rows, start, attempt.ended)
         )
@@ -284,9 +289,8 @@ def _arrows(
     first: int,
 ) -> Iterable[dict[str, Any]]:
     """Yield arrows to each node's run from the latest earlier runs of its inputs."""
-    runs: dict[
-        str, tuple[list[int], list[int]]
-    ] = {}  # when each run of a node ended, and its index
+    # For each node, when its runs ended, and their indices.
+    runs: dict[str, tuple[list[int], list[int]]] = {}
     for index in sorted(range(len(slices)), key=lambda i: slices[i].end):
         ends, indices = runs.setdefault(slices[index].name, ([], []))
         ends.append(slices[index].end)
