@@ -191,7 +191,7 @@ class OpError(Exception):
 
 
 def _remade(cls: type[OpError], message: str) -> OpError:
-    """Unpickle an error without calling `__init__`, whose signature subclasses may change."""
+    """Create an error without calling `__init__`, whose signature subclasses may change."""
     error = cls.__new__(cls, message)
     error.message = message
     return error

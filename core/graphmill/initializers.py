@@ -48,14 +48,14 @@ __all__ = [
     "zeros",
 ]
 
-# Standard deviation of a normal distribution that is cut off at two standard deviations.
+# Standard deviation of the standard normal distribution when it is cut off at -2 and 2.
 _TRUNCATED_STDDEV: Final = 0.87962566103423978
 _MODES: Final = ("fan_in", "fan_out", "fan_avg")
 _DISTRIBUTIONS: Final = ("normal", "uniform", "truncated_normal", "untruncated_normal")
 
 
 class Initializer:
-    """Adds the nodes of an initial value when it is called.
+    """A callable that adds the nodes of an initial value.
 
     Attributes:
         dtype: the element type, unless the call gives another one.
@@ -74,11 +74,13 @@ class Initializer:
             dtype: its element type, by default that of the initializer.
 
         Raises:
-            InvalidArgumentError: the shape is not known, or the initializer does not support it.
+            InvalidArgumentError: a size is unknown, or the initializer does not support the shape.
         """
         sizes = [-1 if size is None else int(size) for size in shape]
         if min(sizes, default=0) < 0:
-            raise InvalidArgumentError(f"the shape {shape} of an initial value is not known")
+            raise InvalidArgumentError(
+                f"the shape {shape} of an initial value is not known; give all sizes"
+            )
         return self._make(sizes, self.dtype if dtype is None else as_dtype(dtype))
 
 
@@ -129,7 +131,7 @@ def constant(
 def random_uniform(
     minval: Any = 0.0, maxval: Any = None, seed: int | None = None, dtype: DTypeLike = "float32"
 ) -> Initializer:
-    """Return an initializer of numbers from `minval` to `maxval` (by default 1)."""
+    """Return an initializer of numbers from `minval` to `maxval` (by default 1), excluded."""
     return Initializer(
         lambda shape, target: functions.random_uniform(shape, minval, maxval, target, seed), dtype
     )
@@ -268,7 +270,7 @@ def identity(gain: float = 1.0, dtype: DTypeLike = "float32") -> Initializer:
     """Return an initializer of identity matrices, times `gain`.
 
     Raises:
-        InvalidArgumentError: on the call, if the shape has not two axes.
+        InvalidArgumentError: on the call, if the shape does not have two axes.
     """
 
     def make(shape: Shape, target: DType) -> Tensor:

@@ -21,7 +21,7 @@ def lazy_exports(package: str, names_of_modules: dict[str, tuple[str, ...]]) -> 
 
     Args:
         package: the name of the package, whose `__all__` lists its public names.
-        names_of_modules: the names that each module defines; if two define one, the first counts.
+        names_of_modules: the names that each module defines; if two define one, the first one wins.
     """
     namespace = vars(sys.modules[package])
 

@@ -49,7 +49,7 @@ REGULARIZATION_LOSSES: Final = "regularization_losses"
 
 
 class Reduction:
-    """The ways to reduce the weighted losses of a batch to one.
+    """The ways to reduce the weighted losses of a batch.
 
     Attributes:
         NONE: they stay as they are.
@@ -92,7 +92,7 @@ def compute_weighted_loss(
     loss_collection: str | None = LOSSES,
     reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS,
 ) -> Tensor:
-    """Return losses times weights, reduced to one.
+    """Return the losses times the weights, reduced to a scalar.
 
     Args:
         losses: the losses.
@@ -106,7 +106,7 @@ def compute_weighted_loss(
         A scalar of the type of `losses`; for `Reduction.NONE` a tensor of its shape.
 
     Raises:
-        InvalidArgumentError: there is no such reduction, or the shape of the weights does not fit.
+        InvalidArgumentError: there is no such reduction, or the weights do not broadcast.
     """
     Reduction.validate(reduction)
     with name_scope(scope, "weighted_loss", losses, weights) as (graph, _):
@@ -456,6 +456,7 @@ def _present(losses: Tensor, weights: Tensor) -> Tensor:
 
 
 def _floats(labels: TensorLike, predictions: TensorLike) -> tuple[Tensor, Tensor]:
+    """Return labels and predictions as float32, after a check of their shapes."""
     pair = cast(labels, "float32"), cast(predictions, "float32")
     _check_same_shape(*pair)
     return pair

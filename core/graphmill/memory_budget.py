@@ -39,7 +39,7 @@ def request_memory(nbytes: int, what: str) -> None:
 
     Args:
         nbytes: the size of the allocation.
-        what: what it is for, with a verb: "the output has 10 elements".
+        what: what it is for, as a clause: "the output has 10 elements".
 
     Raises:
         ResourceExhaustedError: it is larger than the budget.
@@ -58,7 +58,7 @@ def memory_limit() -> int:
 
 
 def with_memory_limit(limit: int, compute: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `compute` as a call whose requests for memory are limited to `limit` bytes."""
+    """Return a function that calls `compute` with each allocation limited to `limit` bytes."""
 
     @wraps(compute)
     def limited(*args: Any, **keywords: Any) -> Any:
@@ -79,7 +79,7 @@ def with_memory_limit(limit: int, compute: Callable[..., Any]) -> Callable[..., 
 
 
 def inheriting(task: Callable[[], None]) -> Callable[[], None]:
-    """Return a task for another thread, whose requests have the limit of the calling thread."""
+    """Return a task for another thread, with the memory limit of the calling thread."""
     limit = _LIMITS.get(get_ident(), 0)
     return with_memory_limit(limit, task) if limit else task
 
