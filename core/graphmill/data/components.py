@@ -28,7 +28,8 @@ class AddedDatasets:
     Attributes:
         graph: the graph.
         pairs: each dataset and its variant tensor.
-        values: if not None, datasets that are computed already are fed, by placeholders.
+        values: if not None, the datasets that are computed already, by the placeholders that they
+            are fed to.
     """
 
     def __init__(self, graph: Graph, values: dict[Tensor, DatasetValue] | None = None) -> None:
@@ -97,7 +98,7 @@ def scalar(value: Any, dtype: str, what: str) -> Component:
     """Return an argument of a method as a scalar.
 
     Raises:
-        InvalidArgumentError: it is none, or has another type.
+        InvalidArgumentError: it is not a scalar, or has another type.
     """
     try:
         component = Component(np.asarray(value) if isinstance(value, np.generic) else value, dtype)

@@ -1,6 +1,6 @@
 """Batches of elements of different shapes: ragged and sparse tensors.
 
-A tensor of several parts is a named tuple of these, thus a structure like any other.
+A tensor of several parts is a named tuple of them, so it is a structure like any other.
 Semantics: tensorflow/python/data/ops/{ragged_batch,sparse_batch}_op.py.
 """
 

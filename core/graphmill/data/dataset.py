@@ -68,8 +68,8 @@ class Dataset(SourceMethods, StepMethods):
         """Describe a dataset; programs call `from_tensor_slices` and similar methods.
 
         Args:
-            build: adds the nodes to a graph, and returns the variant tensor; it takes the graph and
-                the variant tensors of `inputs`.
+            build: takes a graph and the variant tensors of `inputs`; adds the nodes to the graph,
+                and returns the variant tensor.
             element_spec: the structure of an element.
             inputs: the datasets that it reads.
             components: the `Component`s that it uses.
@@ -147,7 +147,7 @@ class Dataset(SourceMethods, StepMethods):
         A step or loop fails with InvalidArgumentError if no file matches.
 
         Args:
-            file_pattern: a pattern, a list of these, or a tensor.
+            file_pattern: a pattern, a list of them, or a tensor.
             shuffle: whether the order is random, as it is by default; else it is sorted.
             seed: as for `shuffle`.
         """
@@ -583,7 +583,7 @@ def dataset_leaves(structure: Any, what: str) -> tuple[list[Dataset], Any]:
     """Return the datasets of a structure, and the structure of their element specs.
 
     Raises:
-        InvalidArgumentError: a leaf is no dataset, or there is none.
+        InvalidArgumentError: a leaf is not a dataset, or there is none.
     """
     from graphmill.data.element_spec import convert_leaves, flatten
 

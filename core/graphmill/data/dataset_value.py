@@ -61,7 +61,7 @@ class DatasetValue:
 
 
 def as_structure(element_spec: Any, values: list[Any], owner: Any) -> Any:
-    """Return the structure of values, in which datasets keep `owner`."""
+    """Return the structure of values, in which datasets keep `owner` alive."""
     parts = zip(values, flatten(element_spec), strict=True)
     return pack(element_spec, [_as_part(value, spec, owner) for value, spec in parts])
 
@@ -87,8 +87,7 @@ class Reader:
             start = ops.make_iterator(variant, handle)
             elements = ops.iterator_get_next(handle, **attrs)
             count = ops.dataset_cardinality(variant)
-        opened = _OpenSession(graph)
-        self._opened = opened
+        self._opened = opened = _OpenSession(graph)  # open as long as the reader exists
         self._new_handle = opened.session.make_callable(new_handle)
         self._start = opened.session.make_callable(start, [variant, handle])
         self._count = opened.session.make_callable(count, [variant])

@@ -14,7 +14,7 @@ from graphmill.data.element_spec import TensorSpec
 from graphmill.data.sources import from_tensor_slices
 from graphmill.data.steps import shuffled
 from graphmill.errors import InvalidArgumentError
-from graphmill.ops import array, io
+from graphmill.ops import array, io, math
 from graphmill.ops import dataset as ops
 
 if TYPE_CHECKING:
@@ -37,9 +37,9 @@ class TFRecordDataset(Dataset):
     Args:
         filenames: a path, a list of these, a tensor, or a dataset of paths.
         compression_type: "", "ZLIB" or "GZIP".
-        buffer_size: bytes that are read at once; by default chosen for you.
-        num_parallel_reads: how many files are read at the same time, in turn; by default one after
-            the other.
+        buffer_size: the number of bytes that are read at once; by default 256 KiB.
+        num_parallel_reads: how many files are read at the same time, with interleaved records; by
+            default one after the other.
         name: stored in the metadata of the node.
 
     Raises:
@@ -88,7 +88,7 @@ class FixedLengthRecordDataset(Dataset):
     Args:
         filenames, buffer_size, compression_type, num_parallel_reads: as for `TFRecordDataset`.
         record_bytes: the length of a record.
-        header_bytes, footer_bytes: the lengths of what is before and after all records.
+        header_bytes, footer_bytes: the number of bytes before the first and after the last record.
 
     Raises:
         InvalidArgumentError: an argument has a wrong type or value.
@@ -122,7 +122,6 @@ def list_files(file_pattern: Any, shuffles: bool, seed: int | None) -> Dataset:
     def build(graph: Graph, inputs: list[Tensor]) -> Tensor:
         del inputs
         from graphmill.graph.assertion import Assert
-        from graphmill.ops import math
 
         pattern = patterns.add_to(graph)
         names = io.matching_files(pattern)

@@ -1,7 +1,7 @@
 """Datasets of the elements of a Python generator: `Dataset.from_generator`.
 
 The state of a pass is the Python iterator itself, as a variant. So passes share nothing, and the
-iterator is closed when its pass ends or is given up.
+iterator is closed when its pass ends or is abandoned.
 Semantics: tensorflow/python/data/ops/from_generator_op.py.
 """
 

@@ -110,7 +110,7 @@ def make_one_shot_iterator(dataset: Dataset) -> Iterator:
 
     Raises:
         InvalidArgumentError: the dataset depends on tensors of the graph, for example on fed ones;
-            `make_initializable_iterator` can do that.
+            use `make_initializable_iterator` for it.
     """
     if dataset.graph is not None:
         raise InvalidArgumentError(

@@ -4,7 +4,7 @@
     options.threading.private_threadpool_size = 4
     dataset = dataset.with_options(options)
 
-They are stored in the graph, which TensorFlow reads them from. They do not change elements.
+They are stored in the graph, from which TensorFlow reads them. They do not change elements.
 Semantics: tensorflow/core/framework/dataset_options.proto, tensorflow/python/data/ops/options.py.
 """
 

@@ -68,13 +68,13 @@ class SourceMethods:
                 element fits the signature: a list or number for a tensor, a tuple, or a dict.
             output_types: the structure of the types, if there is no `output_signature`.
             output_shapes: the structure of the shapes; by default all are unknown.
-            args: values and tensors that the generator is called with, as arrays.
+            args: values and tensors, with which the generator is called, as arrays.
             output_signature: the structure of the element's `TensorSpec`s.
             name: a name for the metadata of the node.
 
         Raises:
-            InvalidArgumentError: the generator is no function, or the signature is missing or no
-                structure of specs.
+            InvalidArgumentError: the generator is not a function, or the signature is missing or
+                not a structure of specs.
         """
         from graphmill.data import generators
 
@@ -94,7 +94,7 @@ class SourceMethods:
 
         Args:
             path: the folder.
-            element_spec: the structure of an element; by default that which was saved.
+            element_spec: the structure of an element; by default the saved one.
             compression: as for `save`.
             reader_func: takes a dataset of the datasets of all shards, and returns one dataset; by
                 default they are interleaved.
@@ -102,7 +102,8 @@ class SourceMethods:
 
         Raises:
             NotFoundError: there is no saved dataset.
-            InvalidArgumentError: `reader_func` returns something else, or elements are no tensors.
+            InvalidArgumentError: `reader_func` does not return a dataset of the elements, or an
+                element is not made of dense tensors.
             UnimplementedError: `wait` is True.
         """
         from graphmill.data import saved
@@ -128,7 +129,7 @@ class SourceMethods:
             seed: as for `random`.
             stop_on_empty_dataset: whether the result ends with the first of the datasets; else
                 with the last.
-            rerandomize_each_iteration: whether the next pass chooses otherwise; by default not.
+            rerandomize_each_iteration: whether the next pass makes other choices; by default not.
 
         Raises:
             InvalidArgumentError: there is no dataset, their elements have other structures or
@@ -144,9 +145,9 @@ class SourceMethods:
     def choose_from_datasets(
         datasets: Sequence[Dataset], choice_dataset: Dataset, stop_on_empty_dataset: bool = True
     ) -> Dataset:
-        """Take each element from the dataset whose number another dataset gives.
+        """Take each element from the dataset whose index another dataset gives.
 
-        A step or loop fails with InvalidArgumentError for a number that is too large.
+        A step or loop fails with InvalidArgumentError for an index that is out of range.
 
         Args:
             datasets: the datasets.
@@ -156,7 +157,7 @@ class SourceMethods:
 
         Raises:
             InvalidArgumentError: there is no dataset, their elements have other structures or
-                types, or those of `choice_dataset` are no numbers.
+                types, or those of `choice_dataset` are not scalars of int64.
         """
         from graphmill.data import choice
 

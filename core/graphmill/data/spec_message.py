@@ -46,7 +46,7 @@ def of_message(message: proto.StructuredValue) -> Any:
     """Return the spec of a message.
 
     Raises:
-        InvalidArgumentError: a part is no tensor, such as a sparse one.
+        InvalidArgumentError: a part is not a dense tensor.
     """
     kind = message.WhichOneof("kind")
     if kind == "tensor_spec_value":

@@ -64,7 +64,7 @@ class StepMethods:
         In a graph, or if the dataset depends on one, it returns a node that writes them.
 
         Args:
-            path: a folder; it is made.
+            path: a folder, which is created if it does not exist.
             compression: None, "GZIP" or "SNAPPY".
             shard_func: returns the number of the file for an element (see `map`), a scalar int64;
                 by default there is one file.
@@ -128,8 +128,8 @@ class StepMethods:
                 result.
 
         Raises:
-            InvalidArgumentError: the function cannot be traced or returns no pair, or its states
-                have another structure or other types than the first.
+            InvalidArgumentError: the function cannot be traced or does not return a pair, or its
+                states have another structure or other types than the first.
         """
         from graphmill.data import folds
 
@@ -163,8 +163,8 @@ class StepMethods:
             window_size_func: returns that for a key, instead of `window_size`.
 
         Raises:
-            InvalidArgumentError: a function cannot be traced or returns something else, or there is
-                not one of `window_size` and `window_size_func`.
+            InvalidArgumentError: a function cannot be traced or returns something else, or not
+                exactly one of `window_size` and `window_size_func` is given.
         """
         from graphmill.data import grouping
 
@@ -195,7 +195,8 @@ class StepMethods:
         Args:
             element_length_func: returns the length of an element, a scalar.
             bucket_boundaries: the lengths at which the next bucket begins, in ascending order.
-            bucket_batch_sizes: the batch size of each bucket, one more than boundaries.
+            bucket_batch_sizes: the batch size of each bucket; there is one bucket more than
+                boundaries.
             padded_shapes, padding_values: as for `padded_batch`.
             pad_to_bucket_boundary: whether unknown sizes are padded to the longest of the bucket,
                 not of the batch; a step or loop then fails for elements of the last bucket.
@@ -287,7 +288,8 @@ class StepMethods:
         Args:
             class_func: returns the class of an element, a scalar int32 from 0 on.
             target_dist: the probability of each class in the result.
-            initial_dist: that in this dataset; by default it is estimated from the elements so far.
+            initial_dist: the probability of each class in this dataset; by default it is estimated
+                from the elements so far.
             seed: the seed of the ops; see `graphmill.get_seed`. Equal seeds give TensorFlow's
                 choice.
 
@@ -312,7 +314,7 @@ class StepMethods:
             drop_remainder: whether to drop a last batch with fewer elements.
 
         Raises:
-            InvalidArgumentError: the elements are no batches, or a size is not positive.
+            InvalidArgumentError: the elements are not batches, or a size is not positive.
         """
         from graphmill.data import steps
 
