@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphmill.deprecations import deprecated_aliases, warn_renamed
 from graphmill.dtypes import DType, as_dtype
-from graphmill.errors import InvalidArgumentError
+from graphmill.errors import InvalidArgumentError, InvalidValueError
 from graphmill.functions._inputs import scope, shape_input
 from graphmill.functions.building import convert_to_tensor
 from graphmill.ops import array, math
@@ -445,13 +445,12 @@ def boolean_mask(
 
     Args:
         tensor: the tensor.
-        mask: bool, with the sizes of the axes of `tensor` that begin with `axis`; its rank must be
-            known.
+        mask: bool, with the sizes of the axes of `tensor` from `axis` on; its rank must be known.
         name: name of the scope.
         axis: the first axis of the mask, by default 0.
 
     Raises:
-        InvalidArgumentError: the rank of the mask is unknown or 0.
+        InvalidArgumentError: the rank of the mask is unknown or 0, or the mask has other sizes.
     """
     with scope(name, "boolean_mask", tensor, mask):
         tensor, mask = convert_to_tensor(tensor), convert_to_tensor(mask, "bool")
@@ -459,6 +458,12 @@ def boolean_mask(
         if not rank:
             raise InvalidArgumentError(
                 f"the rank of the mask must be known and at least 1, its shape is {mask.shape}"
+            )
+        masked = tensor.shape[axis : axis + rank]
+        if not masked.is_compatible_with(mask.shape):
+            raise InvalidValueError(
+                f"a mask of shape {mask.shape} does not fit the axes from {axis} on of a tensor of "
+                f"shape {tensor.shape}"
             )
         sizes = array.shape(tensor)
         merged = concat([sizes[:axis], [-1], sizes[axis + rank :]], 0)

@@ -85,6 +85,14 @@ def test_random_shuffle_has_tensorflows_node_names() -> None:
 
 
 @pytest.mark.parametrize(
+    ("mask", "axis"), [([True], 0), ([True, False], 1), ([[True, False]], 1), ([True, True], -1)]
+)
+def test_boolean_mask_refuses_other_sizes(mask: Any, axis: int) -> None:
+    with graphmill.Graph().as_default(), pytest.raises(ValueError, match="does not fit the axes"):
+        F.boolean_mask(X, mask, axis=axis)
+
+
+@pytest.mark.parametrize(
     ("axes", "message"),
     [
         (3, "number from 0 to 2"),
