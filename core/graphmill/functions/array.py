@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from graphmill.deprecations import deprecated_aliases, warn_renamed
 from graphmill.dtypes import DType, as_dtype
 from graphmill.errors import InvalidArgumentError, InvalidValueError
@@ -95,7 +97,9 @@ def squeeze(
         axis: the axes to remove, each of size 1; by default all of size 1.
         name: name of the node.
     """
-    axes = [] if axis is None else [axis] if isinstance(axis, int) else list(axis)
+    if isinstance(axis, (int, np.integer)):
+        axis = [int(axis)]
+    axes = [] if axis is None else list(axis)
     return array.squeeze(input, squeeze_dims=axes, name=name)
 
 
@@ -177,8 +181,8 @@ def split(
     Raises:
         InvalidArgumentError: the number of parts is unknown.
     """
-    if isinstance(num_or_size_splits, int):
-        return array.split(axis, value, num_split=num_or_size_splits, name=name)
+    if isinstance(num_or_size_splits, (int, np.integer)):
+        return array.split(axis, value, num_split=int(num_or_size_splits), name=name)
     sizes = convert_to_tensor(num_or_size_splits)
     if num is None:
         num = sizes.shape.as_list()[0] if sizes.shape.rank else None

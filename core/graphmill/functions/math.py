@@ -425,7 +425,7 @@ def _same_type(a: TensorLike, b: TensorLike) -> tuple[Tensor, Tensor]:
 
 
 def _paired_axes(axes: Any, left: int, right: int) -> tuple[list[int], list[int]]:
-    if isinstance(axes, int):
+    if isinstance(axes, (int, np.integer)):
         if not 0 <= axes <= min(left, right):
             raise InvalidValueError(
                 f"tensordot over {axes} axes of tensors of rank {left} and {right}; expected a "

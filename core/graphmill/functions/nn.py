@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from graphmill.deprecations import deprecated_aliases, warn_renamed
 from graphmill.errors import InvalidArgumentError
 from graphmill.functions._inputs import argument_aliases, scope
@@ -437,7 +439,7 @@ def _pool(
 
 def _per_axis(sizes: Sizes, data_format: str, what: str) -> list[int]:
     """Return sizes for all four axes of images."""
-    values = [sizes] if isinstance(sizes, int) else list(sizes)
+    values = [int(sizes)] if isinstance(sizes, (int, np.integer)) else list(sizes)
     if len(values) == 4:
         return values
     if len(values) not in (1, 2):

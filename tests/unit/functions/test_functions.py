@@ -85,6 +85,20 @@ def test_random_shuffle_has_tensorflows_node_names() -> None:
 
 
 @pytest.mark.parametrize(
+    ("build", "shape"),
+    [
+        (lambda one: F.squeeze([[1, 2]], one - 1), (2,)),
+        (lambda one: F.split([1, 2, 3], one * 3)[0], (1,)),
+        (lambda one: F.tensordot(X, X.T, one), (2, 2)),
+        (lambda one: F.max_pool(F.ones([1, 4, 4, 1]), one * 2, one * 2, "VALID"), (1, 2, 2, 1)),
+    ],
+)
+def test_numpy_integers_are_accepted(build: Any, shape: tuple[int, ...]) -> None:
+    with graphmill.Graph().as_default():
+        assert build(np.int64(1)).shape == shape
+
+
+@pytest.mark.parametrize(
     ("mask", "axis"), [([True], 0), ([True, False], 1), ([[True, False]], 1), ([True, True], -1)]
 )
 def test_boolean_mask_refuses_other_sizes(mask: Any, axis: int) -> None:
