@@ -153,11 +153,8 @@ def sharded(source: Dataset, num_shards: Any, index: Any) -> Dataset:
     position = scalar(index, "int64", "shard: index")
     if count.value is not None and count.value < 1:
         raise InvalidArgumentError(f"shard: num_shards must be >= 1; got {count.value}")
-    if (
-        count.value is not None
-        and position.value is not None
-        and (not 0 <= position.value < count.value)
-    ):
+    is_known = count.value is not None and position.value is not None
+    if is_known and not 0 <= position.value < count.value:
         raise InvalidArgumentError(
             f"shard: index must be from 0 to {count.value - 1}, below num_shards; got "
             f"{position.value}"
