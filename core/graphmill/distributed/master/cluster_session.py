@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from graphmill.session.executors_cache import Signature
     from graphmill.typing import Value
 
-EARLIER: Final = 0.8
+_TIMEOUT_FRACTION: Final = 0.8
 """The fraction of a client's timeout after which a master stops waiting, and names late tasks."""
 
 
@@ -103,7 +103,7 @@ class ClusterSession(SessionInterface):
         self.handle = secrets.token_hex(8)
         self.is_closed = False
         self.cancellation = CancellationManager()
-        self._timeout = EARLIER * config.operation_timeout_in_ms / 1000 or timeout
+        self._timeout = _TIMEOUT_FRACTION * config.operation_timeout_in_ms / 1000 or timeout
         self._tasks = ClusterTasks(self.handle, workers, master_task, config, self._timeout)
         devices = self._tasks.devices()
         self._devices = DeviceMgr(remote_devices(devices, master_task, local, host))

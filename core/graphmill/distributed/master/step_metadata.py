@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from graphmill.proto.step_stats_pb2 import DeviceStepStats, StepStats
 
 LOG_SECONDS: Final = 2.0
-"""Seconds to wait for answers of the logs; the trace lacks those of later tasks."""
+"""Seconds to wait for the tasks' answers; the trace lacks the receives of tasks that are late."""
 
 
 class ReceiveLogs:
