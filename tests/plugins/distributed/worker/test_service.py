@@ -334,7 +334,7 @@ def test_receives_are_logged_while_a_master_requests_them(tasks: list[Task]) -> 
 
 @pytest.mark.parametrize(
     ("method", "reason"),
-    [("Tracing", "profile"), ("RecvBuf", "collectives"), ("CompleteGroup", "tasks of TensorFlow")],
+    [("Tracing", "profile"), ("RecvBuf", "collectives"), ("CompleteGroup", "TensorFlow's tasks")],
 )
 def test_missing_item_is_reported_with_reason(tasks: list[Task], method: str, reason: str) -> None:
     with pytest.raises(errors.UnimplementedError, match=reason):
