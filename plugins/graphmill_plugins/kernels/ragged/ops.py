@@ -80,7 +80,7 @@ def ragged_range(
         )
     count = sizes.pop() if sizes else 1
     if count <= _FEW and starts.dtype.kind == "i":
-        few = _few_ranges(*parts.values(), count)
+        few = _few_ranges(starts, limits, deltas, count)
         if few is not None:
             rows_of_few, elements = few
             return np.array(rows_of_few, Tsplits), np.array(elements, starts.dtype)
