@@ -109,5 +109,5 @@ def test_wrong_arguments_are_refused() -> None:
         choose(numbers(), [0, 1])  # type: ignore[arg-type]
     with pytest.raises(errors.InvalidValueError, match="scalars, int64"):
         choose(numbers(), Dataset.range(3).map(lambda x: F.cast(x, "int32")))
-    with pytest.raises(errors.InvalidArgumentError, match="5 >= 3"):
+    with pytest.raises(errors.InvalidArgumentError, match="index 5 is not in"):
         list(choose(numbers(), Dataset.range(5, 6)))

@@ -64,8 +64,8 @@ def test_failed_runner_ends_the_step_that_waits_for_its_queue(
         enqueue = ops.data_flow.queue_enqueue_v2(queue, [failing], name="fill")
         ops.data_flow.queue_dequeue_v2(queue, component_types=["float32"], name="dequeue")
         message = graphmill.proto.QueueRunnerDef(queue_name="rows", enqueue_op_name=[enqueue.name])
-        train.add_queue_runner(train.QueueRunner(message), graph)
-    train.export_meta_graph(tmp_path / "m.meta", graph)
+        train.add_queue_runner(train.QueueRunner(queue_runner_def=message), graph)
+    train.export_meta_graph(tmp_path / "m.meta", graph=graph)
     arguments = ("--fetch", "dequeue:0", "--queue-runners")
     outcome = graphmill_cli("run", str(tmp_path / "m.meta"), *arguments)
     assert outcome.code == 4, outcome.err
