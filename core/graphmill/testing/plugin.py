@@ -174,7 +174,9 @@ def _let_background_end(item: pytest.Item) -> None:
     stuck = item.config.stash.setdefault(_STUCK, set())
     for thread in threading.enumerate():
         if thread.name == _BACKGROUND and thread not in stuck:
-            thread.join(_JOIN_TIMEOUT)
+            # Another thread may be within its `start`; a thread that has not started has no `join`.
+            if thread._started.wait(_JOIN_TIMEOUT):  # type: ignore[attr-defined]  # noqa: SLF001
+                thread.join(_JOIN_TIMEOUT)
             if thread.is_alive():
                 stuck.add(thread)
                 problem = f"{thread.name} did not end in {_JOIN_TIMEOUT:g} s"

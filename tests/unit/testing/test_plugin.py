@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
 
 from graphmill.runtime.threads.background_jobs import BackgroundWork
+from graphmill.testing import plugin
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,3 +78,24 @@ def work() -> Iterator[BackgroundWork]:
 
 def test_teardown_waits_for_background_work(work: BackgroundWork) -> None:
     work.submit(None, lambda: sum(range(3_000_000)))
+
+
+def test_a_thread_that_is_being_started_is_waited_for(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thread is listed before it has started, and cannot be joined until then."""
+    thread = threading.Thread(target=sum, args=(range(1000),), name="graphmill-background")
+    started = thread._started  # type: ignore[attr-defined]
+
+    class StartsWhenAwaited:
+        def wait(self, timeout: float) -> bool:
+            monkeypatch.setattr(thread, "_started", started)
+            thread.start()
+            return bool(started.wait(timeout))
+
+    monkeypatch.setattr(thread, "_started", StartsWhenAwaited())
+    with monkeypatch.context() as patch:
+        patch.setattr(threading, "enumerate", lambda: [thread])
+        plugin._let_background_end(request.node)
+    assert thread.ident is not None
+    assert not thread.is_alive()
