@@ -200,9 +200,14 @@ def hash64(text: bytes, seed: int = _SEED) -> int:
 
 def fingerprints64(items: Sequence[bytes]) -> Any:
     """Return the Fingerprint64 of each string, as uint64."""
-    if len(items) <= MAX_SCALAR_HASHES and sum(map(len, items)) <= _MAX_SCALAR_BYTES:
+    if _are_few(items):
         return np.array([fingerprint64(item) for item in items], np.uint64)
     return fingerprints(items, fingerprint64)
+
+
+def _are_few(items: Sequence[bytes]) -> bool:
+    """Return whether hashing strings one by one is faster."""
+    return len(items) <= MAX_SCALAR_HASHES and sum(map(len, items)) <= _MAX_SCALAR_BYTES
 
 
 def _buckets(function: Callable[[bytes], int], value: Value, count: int) -> Value:
@@ -218,7 +223,7 @@ def _modulo(hashes: Any, count: int, value: Value) -> Value:
 def string_to_hash_bucket_fast(value: Value, num_buckets: int) -> Value:
     """Return Fingerprint64 modulo `num_buckets`."""
     items = value.ravel().tolist()
-    if len(items) <= MAX_SCALAR_HASHES and sum(map(len, items)) <= _MAX_SCALAR_BYTES:
+    if _are_few(items):
         return _buckets(fingerprint64, value, num_buckets)
     return _modulo(fingerprints(items, fingerprint64), num_buckets, value)
 
