@@ -18,7 +18,7 @@ from graphmill_plugins.jit.programs import onednn
 from graphmill_plugins.jit.programs.hoist import bytes_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 _YNN: Final = "xla_cpu_experimental_ynn_fusion_type"
 _DISABLED: Final = "xla_disable_hlo_passes"
@@ -60,10 +60,12 @@ def compiler_options_for(
         return {}
     names = Counter(primitives(closed.jaxpr))
     options: dict[str, Any] = {}
+    has_convolutions = "conv_general_dilated" in names
+    equations = list(operations(closed.jaxpr, platform)) if has_convolutions else []
     if names.keys() & _PRODUCTS:
-        are_for_ynn = "conv_general_dilated" not in names or _are_products_large(closed, platform)
+        are_for_ynn = not has_convolutions or _are_products_large(equations)
         options[_YNN] = _SUMS_AND_PRODUCTS if are_for_ynn else _SUMS
-    if not is_kept and onednn.is_for_onednn(operations(closed.jaxpr, platform)):
+    if not is_kept and onednn.is_for_onednn(equations):
         options |= dict.fromkeys(onednn.OPTIONS, True)
     if _is_fusion_slow(closed.jaxpr, names):
         options[_DISABLED] = _FUSION_PASS
@@ -73,7 +75,7 @@ def compiler_options_for(
     return {name: value for name, value in options.items() if _is_supported(name, value)}
 
 
-def _are_products_large(closed: core.ClosedJaxpr, platform: str) -> bool:
+def _are_products_large(equations: Iterable[core.JaxprEqn]) -> bool:
     """Return whether the products of a program with convolutions are large enough for YNNPACK.
 
     YNNPACK divides large products, and stacks of them, better among threads. Beside convolutions,
@@ -81,7 +83,6 @@ def _are_products_large(closed: core.ClosedJaxpr, platform: str) -> bool:
     """
     if jax.version.__version_info__[:2] < _FIRST_VERSION:
         return False
-    equations = operations(closed.jaxpr, platform)
     work = [onednn.work_of_product(eqn) for eqn in equations if eqn.primitive.name == "dot_general"]
     return sum(work) >= _MIN_MEAN_WORK * max(len(work), 1)
 
