@@ -173,7 +173,7 @@ class Session:
         feeds = checked_feeds(feed_dict)
         plan, key = self._signature(fetches, feeds, targets)
         if not (key[1] or key[2]):
-            return self._nothing(plan, key[0], feeds.values())
+            return self._run_nothing(plan, key[0], feeds.values())
         values = list(feeds.values())
         return plan.rebuild(
             impl.run(key, values, run_options_of(options, run_metadata), run_metadata)
@@ -481,22 +481,21 @@ class Session:
         finally:
             pop_default_session(self, self._source)
 
-    def _nothing(self, plan: FetchPlan, names: Sequence[str], values: Iterable[Any]) -> Any:
-        """Return the structure of no fetches, after the check that is made of feeds in any call."""
+    def _run_nothing(self, plan: FetchPlan, names: Sequence[str], values: Iterable[Any]) -> Any:
+        """Check the feeds as every call does, and return the structure without fetches."""
         feeds = zip(names, values, strict=True)
         check_values(feeds, self._impl.graph, self._source, self._host.ops)
         return plan.rebuild([])
 
     def _callable_of_nothing(self, plan: FetchPlan, names: Sequence[str]) -> Callable[..., Any]:
-        """Return what `make_callable` returns if nothing is fetched or run."""
+        """Return the function of `make_callable` for a call that runs nothing."""
 
         def call(*values: Any, options: Any = None, run_metadata: Any = None) -> Any:
             del run_metadata  # nothing runs
             self._impl.check_open()
-            run_options_of(options)  # it raises for what is no RunOptions
-            if len(values) != len(names):
-                raise InvalidValueError(f"expected {len(names)} values, got {len(values)}")
-            return self._nothing(plan, names, values)
+            run_options_of(options)  # which refuses invalid options
+            _check_count(values, names)
+            return self._run_nothing(plan, names, values)
 
         return call
 
@@ -508,8 +507,7 @@ class Session:
         def run(*values: Any, options: Any = None, run_metadata: Any = None) -> Any:
             if options is None:
                 return call(*values, run_metadata=run_metadata)
-            if len(values) != len(key[0]):
-                raise InvalidValueError(f"expected {len(key[0])} values, got {len(values)}")
+            _check_count(values, key[0])
             return plan.rebuild(
                 self._impl.run(
                     key, list(values), run_options_of(options, run_metadata), run_metadata
@@ -608,3 +606,9 @@ def _default_graph() -> Any:
     from graphmill.ops.inputs.default_graph import get_default_graph, has_default_graph
 
     return get_default_graph() if has_default_graph() else None
+
+
+def _check_count(values: Sequence[Any], names: Sequence[str]) -> None:
+    """Raise InvalidValueError unless a callable got a value for each of its feeds."""
+    if len(values) != len(names):
+        raise InvalidValueError(f"expected {len(names)} values, got {len(values)}")
