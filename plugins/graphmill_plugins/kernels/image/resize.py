@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     from graphmill.spi import ArrayNamespace, Value
 
-_KEPT_SIZES: Final = 64  # pairs of sizes whose positions are kept; pipelines repeat theirs
-_MAX_KEPT_SIZE: Final = 4096
-"""Size of an output up to which the positions of its pixels are kept; larger ones take memory."""
+_CACHED_SIZES: Final = 64  # pairs of sizes whose positions are cached; pipelines repeat theirs
+_MAX_CACHED_SIZE: Final = 4096
+"""Size of an output up to which the positions of its pixels are cached; larger ones take memory."""
 
 
 def output_size(size: Value, images: Value | None = None) -> tuple[int, int]:
@@ -114,7 +114,7 @@ def linear_neighbors(
 
     Callers must not change the arrays, which may be those of an earlier call.
     """
-    compute = _linear_neighbors if new_size > _MAX_KEPT_SIZE else _kept_linear_neighbors
+    compute = _linear_neighbors if new_size > _MAX_CACHED_SIZE else _cached_linear_neighbors
     return compute(size, new_size, align_corners, half)
 
 
@@ -130,7 +130,7 @@ def _linear_neighbors(
     return lower, upper, position - floor
 
 
-_kept_linear_neighbors = lru_cache(_KEPT_SIZES)(_linear_neighbors)
+_cached_linear_neighbors = lru_cache(_CACHED_SIZES)(_linear_neighbors)
 
 
 @kernel("ResizeBilinear", types={"T": dtypes.REAL}, static=("size",), expensive=True)
@@ -176,7 +176,7 @@ def _interpolated_columns(
 
 def nearest_pixels(size: int, new_size: int, align_corners: bool, half: bool) -> Any:
     """Return for each output pixel the input pixel nearest to it; see `linear_neighbors`."""
-    compute = _nearest_pixels if new_size > _MAX_KEPT_SIZE else _kept_nearest_pixels
+    compute = _nearest_pixels if new_size > _MAX_CACHED_SIZE else _cached_nearest_pixels
     return compute(size, new_size, align_corners, half)
 
 
@@ -187,7 +187,7 @@ def _nearest_pixels(size: int, new_size: int, align_corners: bool, half: bool) -
     return np.clip(nearest.astype(np.intp), 0, size - 1)
 
 
-_kept_nearest_pixels = lru_cache(_KEPT_SIZES)(_nearest_pixels)
+_cached_nearest_pixels = lru_cache(_CACHED_SIZES)(_nearest_pixels)
 
 
 @kernel("ResizeNearestNeighbor", types={"T": dtypes.REAL}, static=("size",), expensive=True)
