@@ -23,7 +23,7 @@ _LOCK: Final = threading.Lock()
 
 
 class _PrintedText(io.TextIOBase):
-    """What kernels write to standard output, such as those of `PrintV2`: messages to the parent."""
+    """Standard output for kernels such as those of `PrintV2`: sends their text to the parent."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

@@ -101,7 +101,7 @@ class HotGraph(StateMachine[HotState, HotEvent, HotAction]):
         items: its partitions if it is hot, else None.
         reason: why it is in its state; may be empty.
         since: the number of steps before it took over; a statistic.
-        seconds: how long the steps have run whose durations were wanted.
+        seconds: the total duration of the steps that were timed.
     """
 
     __slots__ = ("history", "items", "reason", "seconds", "since")

@@ -85,7 +85,7 @@ class HotSteps:
     Attributes:
         mode: one of `MODES`.
         after_steps: after how many steps of a signature to rebuild its graph; -1 for never.
-        after_seconds: how long steps after these must have run, all together, before it is rebuilt.
+        after_seconds: the total duration of steps after these before it is rebuilt.
         why_never: why graphs are never rebuilt; empty if they are.
 
     Raises:
@@ -144,8 +144,8 @@ class HotSteps:
         """Submit the rebuild of a signature's graph to the background thread, if it is due.
 
         Returns:
-            Whether it is not due, as steps have not run for `after_seconds` yet. Then the duration
-            of the step that starts now is wanted, see `count_seconds`.
+            Whether it is not due, as steps have not run for `after_seconds` yet. Then the caller
+            times the step that starts now, and passes its duration to `count_seconds`.
         """
         if executors.hot.seconds < self.after_seconds:
             return True
@@ -153,7 +153,7 @@ class HotSteps:
         return False
 
     def count_seconds(self, executors: ExecutorsAndKeys, seconds: float) -> None:
-        """Add the duration of a step for which `build_later` wanted it."""
+        """Add the duration of a step that `build_later` asked to time."""
         with self._lock:
             executors.hot.seconds += seconds
 

@@ -84,7 +84,7 @@ def _to_store(jaxpr: core.Jaxpr, platform: str) -> set[core.Var]:
 
 
 class _Moves:
-    """Numbers operations of `_MOVED` by what they do; calls of a function share operations."""
+    """Numbers for operations of `_MOVED`, the same for equal ones; calls share their operations."""
 
     def __init__(self) -> None:
         self._found: dict[int, int] = {}
