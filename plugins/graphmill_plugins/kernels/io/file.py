@@ -7,15 +7,19 @@ file system have TensorFlow's codes; files are written atomically.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from graphmill import errors
 from graphmill.spi import files, kernel
+from graphmill.spi.kernels import cancellable
 from graphmill_plugins.kernels._path_strings import scalar_path, texts
+from graphmill_plugins.kernels._support import ask_for_memory
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from graphmill.spi import Value
     from graphmill.spi.files import Broker
 
@@ -40,6 +44,7 @@ def write_file(filename: Value, contents: Value, *, broker: Broker) -> None:
 
 
 _WILDCARD = re.compile(r"[*?\[\\]")
+_OBJECT_BYTES: Final = 100  # bytes of a path as text and as bytes, without its characters
 
 
 def _with_folder(pattern: str) -> str:
@@ -49,6 +54,18 @@ def _with_folder(pattern: str) -> str:
     if wildcard is None or "/" in text[: wildcard.start()]:
         return text
     return f"./{text}"
+
+
+def _matches(patterns: Sequence[str], broker: Broker) -> list[str]:
+    """Return the paths that match the patterns, with duplicates."""
+    paths: list[str] = []
+    nbytes = 0
+    for pattern in cancellable(patterns, 1):
+        found = broker.matching(_with_folder(pattern))
+        nbytes += sum(2 * len(path) + _OBJECT_BYTES for path in found)
+        ask_for_memory(nbytes, f"the paths that match {len(patterns)} patterns")
+        paths += found
+    return paths
 
 
 @kernel(
@@ -70,7 +87,7 @@ def matching_files(pattern: Value, *, broker: Broker) -> Value:
             f"Input patterns tensor must be scalar or vector, but had shape: "
             f"{list(np.shape(pattern))}"
         )
-    paths = [path for text in texts(pattern) for path in broker.matching(_with_folder(text))]
+    paths = _matches(texts(pattern), broker)
     out = np.empty(len(paths), object)
     out[:] = sorted(path.encode("utf-8", "surrogateescape") for path in paths)
     return out

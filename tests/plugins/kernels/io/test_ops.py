@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+import graphmill
 from graphmill import Session, dtypes, errors, proto
 from graphmill.saved import checkpoint
 from graphmill.saved.v1_checkpoint import V1Reader
@@ -146,6 +147,34 @@ def test_a_pattern_without_a_folder_finds_in_the_working_folder(
     }
     for pattern, path in patterns.items():
         assert run("MatchingFiles", strings(pattern)).tolist() == [path.encode()]
+
+
+def _matching_session(patterns: int, pattern: str, **limits: Any) -> graphmill.Session:
+    graph = graphmill.Graph()
+    with graph.as_default():
+        texts = graph.constant(np.full(patterns, pattern.encode(), object))
+        graphmill.ops.io.matching_files(texts, name="found")
+    return graphmill.Session(graph=graph, config={"graphmill": {"jit": "off"}, **limits})
+
+
+def test_paths_of_many_patterns_ask_the_memory_budget(tmp_path: Path) -> None:
+    for number in range(20):
+        (tmp_path / f"{number}.txt").touch()
+    limits = {"graphmill": {"jit": "off", "memory_budget_bytes": 1 << 20}}
+    with (
+        _matching_session(1000, f"{tmp_path}/*", **limits) as session,
+        pytest.raises(errors.ResourceExhaustedError, match="paths that match 1000 patterns"),
+    ):
+        session.run("found:0")
+
+
+def test_search_with_many_patterns_ends_with_its_step(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").touch()
+    with (
+        _matching_session(200_000, f"{tmp_path}/*", operation_timeout_in_ms=100) as session,
+        pytest.raises(errors.DeadlineExceededError),
+    ):
+        session.run("found:0")
 
 
 # Bad input: TensorFlow's codes, and the session goes on.
