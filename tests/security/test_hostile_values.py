@@ -183,6 +183,30 @@ LONG: Final[dict[str, tuple[str, Callable[[], dict[str, Any]]]]] = {
         "y = BandedTriangularSolve(f, g)",
         lambda: {"f:0": np.ones((2, 1_500_000)), "g:0": np.ones((1_500_000, 1))},
     ),
+    "a row of a regression": (
+        "y = IsotonicRegression(f, after=[g])",
+        lambda: {"f:0": np.ones(4_000_000), "g:0": 1.0},
+    ),
+    "a chain of distances": (
+        "s = Const(dtype=int64, value='int64: 1'); y = KMC2ChainInitialization(f, s, after=[g])",
+        lambda: {"f:0": np.ones(6_000_000), "g:0": 1.0},
+    ),
+    "a product of integers": (
+        "b = Cast(f, DstT=int32); c = Cast(g, DstT=int32); y = MatMul(b, c)",
+        lambda: {"f:0": np.ones((2000, 2000)), "g:0": np.ones((2000, 2000))},
+    ),
+    "products of many integers": (
+        "b = Cast(f, DstT=int32); c = Cast(g, DstT=int32); y = BatchMatMulV2(b, c)",
+        lambda: {"f:0": np.ones((500, 1, 4000)), "g:0": np.ones((1, 4000, 2000))},
+    ),
+    "exponentials of many matrices": (
+        "y = MatrixExponential(f, after=[g])",
+        lambda: {"f:0": np.ones((100_000, 4, 4)), "g:0": 1.0},
+    ),
+    "square roots of many matrices": (
+        "y = MatrixSquareRoot(f, after=[g])",
+        lambda: {"f:0": np.ones((100_000, 4, 4)), "g:0": 1.0},
+    ),
     "a message": (
         (
             "c = Const(dtype=bool, value='bool: False'); "

@@ -26,6 +26,7 @@ _MAX_SERIAL_OPERATIONS: Final = 1 << 18  # multiply-adds that OpenBLAS computes 
 _MIN_SHARED_OPERATIONS: Final = 1 << 23  # multiply-adds: about 0.1 ms, several times the handover
 _MIN_PIECE_SIZE: Final = 16  # minimum number of rows or columns of a piece
 _MAX_PIECE_OPERATIONS: Final = 1 << 33  # multiply-adds: about a second, then a step can end
+_MAX_PLAIN_PIECE_OPERATIONS: Final = 1 << 27  # the same without BLAS: a tenth of a second
 _PIECES_PER_THREAD: Final = 2  # per thread, so that a thread that starts late still finds work
 
 
@@ -45,8 +46,10 @@ def product(a: Any, b: Any) -> Any:
     work = a.size * b.shape[1]
     if work > _MAX_SERIAL_OPERATIONS or not work:  # else the product is small
         check_size((a.shape[0], b.shape[1]), itemsize=a.itemsize)
-    if work <= _MAX_SERIAL_OPERATIONS or a.dtype.char not in "fdFD":
+    if work <= _MAX_SERIAL_OPERATIONS:
         return np.dot(a, b)  # the same BLAS call as np.matmul, at a third of its overhead
+    if a.dtype.char not in "fdFD":
+        return _product_without_blas(a, b, work)
     return product_into(a, b, np.empty((a.shape[0], b.shape[1]), a.dtype))
 
 
@@ -79,7 +82,9 @@ def stacked_product(x: Any, y: Any) -> Any:
     if work > _MAX_SERIAL_OPERATIONS or not work or x.shape[:-2] != y.shape[:-2]:
         stacks = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
         check_size((*stacks, x.shape[-2], y.shape[-1]), itemsize=x.itemsize)
-    threads = _blas_threads() if work > _MAX_SERIAL_OPERATIONS and x.dtype.char in "fdFD" else None
+    if work > _MAX_SERIAL_OPERATIONS and x.dtype.char not in "fdFD":
+        return _product_without_blas(x, y, work)
+    threads = _blas_threads() if work > _MAX_SERIAL_OPERATIONS else None
     if threads is None:
         return np.matmul(x, y)
     with threads:
@@ -91,6 +96,27 @@ def stacked_product(x: Any, y: Any) -> Any:
         pieces = min(_PIECES_PER_THREAD * HELPERS.processors, stack[axis])
         cuts = [(slice(None),) * axis + (cut,) for cut in _cuts(stack[axis], pieces, 1)]
         HELPERS.run([partial(np.matmul, x[cut], y[cut], out=out[cut]) for cut in cuts])
+    return out
+
+
+def _product_without_blas(x: Any, y: Any, work: int) -> Any:
+    """Return the products of stacks of matrices of a type that BLAS does not multiply."""
+    stack = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
+    out = np.empty((*stack, x.shape[-2], y.shape[-1]), x.dtype)
+    axis = int(np.argmax(out.shape)) - out.ndim
+    pieces = min(max(HELPERS.processors, work // _MAX_PLAIN_PIECE_OPERATIONS), out.shape[axis])
+    if pieces < 2 or work < _MIN_SHARED_OPERATIONS:
+        return np.matmul(x, y, out=out)
+    x = np.broadcast_to(x, (*stack, *x.shape[-2:]))
+    y = np.broadcast_to(y, (*stack, *y.shape[-2:]))
+    after = (slice(None),) * (-1 - axis)
+    parts = []
+    for cut in _cuts(out.shape[axis], pieces, 1):
+        index = (..., cut, *after)
+        left = x if axis == -1 else x[index]
+        right = y if axis == -2 else y[index]
+        parts.append(partial(np.matmul, left, right, out=out[index]))
+    HELPERS.run(parts)
     return out
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from functools import cache, partial, wraps
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
     from graphmill.spi import ArrayNamespace
     from graphmill.spi.process import SingleThreaded
+
+_T = TypeVar("_T")
 
 _MIN_OPERATIONS: Final = 1 << 14  # multiply-adds of a matrix: for fewer, OpenBLAS uses one thread
 _MAX_OPERATIONS: Final = 1 << 28  # multiply-adds, about 50 ms: more of them gain from threads
@@ -67,11 +69,19 @@ def _single_threaded(function: Callable[..., Any]) -> Callable[..., Any]:
     def call_or_abandon(x: Any, *others: Any, **options: Any) -> Any:
         rows, columns = x.shape[-2:]
         work = rows * columns * min(rows, columns)
-        if work * math.prod(x.shape[:-2]) * repeats > _MAX_ATTACHED_OPERATIONS:
-            return run_abandonable(partial(call, work, x, *others, **options))
-        return call(work, x, *others, **options)
+        compute = partial(call, work, x, *others, **options)
+        return attached_or_abandonable(compute, work * math.prod(x.shape[:-2]) * repeats)
 
     return call_or_abandon
+
+
+def attached_or_abandonable(compute: Callable[[], _T], work: int) -> _T:
+    """Return the result of a call of `work` multiply-adds, which a step can abandon if it is long.
+
+    Raises:
+        CancelledError: the step was cancelled.
+    """
+    return run_abandonable(compute) if work > _MAX_ATTACHED_OPERATIONS else compute()
 
 
 def _is_worth_splitting(x: Any, others: tuple[Any, ...], work: int) -> bool:

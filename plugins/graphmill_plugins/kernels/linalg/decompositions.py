@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
+from graphmill.spi.kernels import cancellable
 from graphmill.spi.process import warnings_ignored
 from graphmill_plugins.kernels._matmul import adjoint_of
 from graphmill_plugins.kernels._support import check_size, is_numpy, shape_text
-from graphmill_plugins.kernels.linalg._lapack import lapack
+from graphmill_plugins.kernels.linalg._lapack import attached_or_abandonable, lapack
 from graphmill_plugins.kernels.linalg.solve import BLAS_TYPES, check_square
 
 if TYPE_CHECKING:
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     from graphmill.spi import ArrayNamespace, Value
 
 _TYPES = {"T": BLAS_TYPES}
+_REPEATS: Final = 32
+"""About how many products a function of a matrix takes, such as a logarithm."""
 
 
 @kernel("Cholesky", "BatchCholesky", types=_TYPES, expensive=True)
@@ -213,8 +217,8 @@ def _each_matrix(name: str, x: Value, dtype: np.dtype[Any]) -> Value:
     function: Callable[[Value], Value] = getattr(linalg, name)
     result = np.empty(x.shape, dtype)
     with warnings_ignored():  # SciPy warns about errors far below float32's precision
-        for index in np.ndindex(x.shape[:-2]):
-            value = function(x[index]) if x.shape[-1] else x[index]
+        for index in cancellable(np.ndindex(x.shape[:-2]), 1):
+            value = _of_one(function, x[index]) if x.shape[-1] else x[index]
             result[index] = value if dtype.kind == "c" else np.real(value)
     return result
 
@@ -251,9 +255,15 @@ def matrix_square_root(x: Value, *, T: np.dtype[Any]) -> Value:
     """
     check_square(x)
     result = np.empty(x.shape, T)
-    for index in np.ndindex(x.shape[:-2] if x.shape[-1] else (0,)):
-        result[index] = _square_root(x[index])
+    for index in cancellable(np.ndindex(x.shape[:-2] if x.shape[-1] else (0,)), 1):
+        result[index] = _of_one(_square_root, x[index])
     return result
+
+
+def _of_one(function: Callable[[Value], Value], matrix: Value) -> Value:
+    """Apply a function that takes as long as `_REPEATS` products to one matrix."""
+    work = _REPEATS * matrix.shape[-1] ** 3
+    return attached_or_abandonable(partial(function, matrix), work)
 
 
 def _square_root(matrix: Value) -> Value:

@@ -101,7 +101,7 @@ def kmeans_plus_plus(
     return points[sampling.chosen()]
 
 
-@kernel("KMC2ChainInitialization", host=True)
+@kernel("KMC2ChainInitialization", host=True, expensive=True)
 def kmc2_chain(distances: Value, seed: Value) -> Value:
     """Return the index at which a Markov chain over the distances ends."""
     if distances.ndim != 1 or not len(distances):
@@ -110,7 +110,7 @@ def kmc2_chain(distances: Value, seed: Value) -> Value:
         )
     numbers = _numbers(seed)
     current = 0
-    for candidate in range(1, len(distances)):
+    for candidate in cancellable(range(1, len(distances)), 1 << 14):
         if distances[candidate] > _F(numbers.unit()) * distances[current]:
             current = candidate
     return np.int64(current)

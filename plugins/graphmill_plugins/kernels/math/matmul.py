@@ -114,8 +114,9 @@ def batch_mat_mul_v2(xp: ArrayNamespace, T: np.dtype[Any], adj_x: bool, adj_y: b
 def batch_mat_mul_v3(xp: ArrayNamespace, Tout: np.dtype[Any], adj_x: bool, adj_y: bool) -> Product:
     """Multiply stacks of matrices of two types into a third; batch dimensions broadcast."""
     wide = accumulator(Tout)
+    multiply: Product = stacked_product if is_numpy(xp) else xp.matmul
 
     def product(x: Value, y: Value) -> Value:
-        return xp.matmul(x.astype(wide), y.astype(wide)).astype(Tout)
+        return multiply(x.astype(wide), y.astype(wide)).astype(Tout)
 
     return _batch_product(xp, product, adj_x, adj_y, broadcast=True)

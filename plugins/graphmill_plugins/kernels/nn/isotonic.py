@@ -5,17 +5,19 @@ Semantics: tensorflow/core/kernels/isotonic_regression_op.cc.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
+from graphmill.spi.kernels import cancellable
 
 if TYPE_CHECKING:
     from graphmill.spi import Value
 
+_BLOCK: Final = 1 << 14  # elements of a row between two checks of the deadline
 _OUTPUTS = {
     **{dtype: dtype for dtype in dtypes.FLOATING},
     **dict.fromkeys((dtypes.int8, dtypes.int16), dtypes.float32),
@@ -45,7 +47,7 @@ def isotonic_regression(
     width = x.shape[-1] if x.ndim else 1
     if x.size:
         rows = (array.reshape(-1, width) for array in (x.astype(output_dtype), out, segments))
-        for row, result, ids in zip(*rows, strict=True):
+        for row, result, ids in cancellable(zip(*rows, strict=True)):
             means, lengths = _pool_adjacent_violators(row)
             result[:] = np.repeat(np.array(means, output_dtype), lengths)
             ids[:] = np.repeat(np.arange(len(lengths), dtype=np.int32), lengths)
@@ -59,7 +61,8 @@ def _pool_adjacent_violators(row: Value) -> tuple[list[Any], list[int]]:
     means: list[Any] = []
     lengths: list[int] = []
     # Python's floats are those of float64, and several times as fast as NumPy's.
-    for value in row.tolist() if number is np.float64 else row:
+    values = row.tolist() if number is np.float64 else row
+    for value in cancellable(values, _BLOCK):
         total, mean, length = value, value, 1
         while means and mean > means[-1]:
             total = sums.pop() + total
