@@ -112,7 +112,7 @@ def _product_without_blas(x: Any, y: Any, work: int) -> Any:
     after = (slice(None),) * (-1 - axis)
     parts = []
     for cut in _cuts(out.shape[axis], pieces, 1):
-        index = (..., cut, *after)
+        index: Any = (..., cut, *after)
         left = x if axis == -1 else x[index]
         right = y if axis == -2 else y[index]
         parts.append(partial(np.matmul, left, right, out=out[index]))
