@@ -11,9 +11,9 @@ import os
 import numpy as np
 import pytest
 from tests.oracle.datasets.random_pipelines import random_pipeline
+from tests.oracle.modes import configs
 
 import graphmill
-from graphmill.testing.differential.compiled_graphs import jit_config
 
 pytestmark = pytest.mark.oracle
 
@@ -103,9 +103,9 @@ def compare(tf, seed, folder):
         expected = program.elements(
             session, found.OutOfRangeError, found.OpError, folder + "/theirs"
         )
-    for mode in ("off", "eager"):
+    for mode, config in configs(seed).items():
         message = program.graph.as_graph_def().SerializeToString()
-        with graphmill.Session(graph=message, config=jit_config(mode)) as session:
+        with graphmill.Session(graph=message, config=config) as session:
             found = graphmill.errors
             elements = program.elements(
                 session, found.OutOfRangeError, found.OpError, folder + f"/ours-{mode}"

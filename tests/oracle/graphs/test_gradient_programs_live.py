@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.oracle.graphs.gradient_programs import SIZE, gradient_program
+from tests.oracle.modes import configs
 
 import graphmill
 from graphmill import proto
@@ -98,13 +99,13 @@ def theirs(tf: Any, program: Any) -> Any:
     return values[:count] + with_none(found, values[count:])
 
 
-def ours(program: Any, message: bytes, mode: str) -> Any:
+def ours(program: Any, message: bytes, config: Any) -> Any:
     graph = graphmill.Graph.from_graph_def(proto.GraphDef.FromString(message))
     with graph.as_default():
         found = differentiate(graphmill.gradients, graph, program.request, {})
     if count_of_nodes(graph) > MAX_COMPILED_NODES:
-        mode = "off"
-    with graphmill.Session(graph=graph, config=jit_config(mode)) as session:
+        config = jit_config("off")
+    with graphmill.Session(graph=graph, config=config) as session:
         if program.start:
             session.run([], targets=[program.start])
         for _ in range(STEPS):
@@ -158,8 +159,8 @@ def compare(tf, seed, version):
         program.request.again = False
         with control_flow(tf, version):
             expected = theirs(tf, program)
-    for mode in ("off", "eager"):
-        found = ours(program, message, mode)
+    for mode, config in configs(seed).items():
+        found = ours(program, message, config)
         for number, (value, wanted) in enumerate(zip(found, expected, strict=True)):
             np.testing.assert_allclose(
                 summed(value),

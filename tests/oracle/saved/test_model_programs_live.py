@@ -10,10 +10,10 @@ import os
 
 import numpy as np
 import pytest
+from tests.oracle.modes import configs
 from tests.oracle.saved.model_programs import save_program
 
 from graphmill import saved_model
-from graphmill.testing.differential.compiled_graphs import jit_config
 
 pytestmark = pytest.mark.oracle
 
@@ -30,15 +30,19 @@ def test_a_model_answers_like_in_tensorflow(seed, tf, tmp_path):
 
 def compare(tf, seed, folder):
     """Fail where a call of a signature differs."""
-    calls = save_program(tf, seed, folder)
+    compare_calls(tf, seed, folder, save_program(tf, seed, folder))
+
+
+def compare_calls(tf, seed, folder, calls):
+    """Fail where calls of the signatures of a SavedModel differ."""
     loaded = tf.saved_model.load(folder)
     expected = []
     for name, values in calls:
         tensors = {key: tf.constant(value) for key, value in values.items()}
         found = loaded.signatures[name](**tensors)
         expected.append({key: np.asarray(value.numpy()) for key, value in found.items()})
-    for mode in ("off", "eager"):
-        with saved_model.load(folder, config=jit_config(mode)) as model:
+    for mode, config in configs(seed).items():
+        with saved_model.load(folder, config=config) as model:
             for number, (name, values) in enumerate(calls):
                 found = model.signatures[name](**values)
                 same(found, expected[number], f"{mode}, call {number} of {name}")

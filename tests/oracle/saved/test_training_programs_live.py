@@ -10,10 +10,10 @@ import os
 
 import numpy as np
 import pytest
+from tests.oracle.modes import configs
 from tests.oracle.saved.training_programs import training_program
 
 import graphmill
-from graphmill.testing.differential.compiled_graphs import jit_config
 from graphmill.testing.oracle.tensorflow_oracle import session_config
 
 pytestmark = pytest.mark.oracle
@@ -51,8 +51,8 @@ def compare(tf, seed, folder):
         session.run(saver.save_tensor_name, theirs)
         expected += trained(session, program, second)
     message = program.graph.as_graph_def().SerializeToString()
-    for mode in ("off", "eager"):
-        with graphmill.Session(graph=message, config=jit_config(mode)) as session:
+    for mode, config in configs(seed).items():
+        with graphmill.Session(graph=message, config=config) as session:
             session.run(program.start)
             found = trained(session, program, first)
             session.run(saver.save_tensor_name, ours)
