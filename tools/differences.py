@@ -181,7 +181,8 @@ flowchart LR
   their Snappy blocks are not compressed. Without a `hash`, a snapshot has another name than
   TensorFlow's, so that each makes its own. `DatasetFingerprint` gives other numbers, too.
 - **Options of pipelines** change nothing, and pipelines are not rewritten: `AssertNextDataset` and
-  `AssertPrevDataset` see them as they were written. Statistics are those of
+  `AssertPrevDataset` see them as they were written. `shuffle` and `repeat(0)` give no elements;
+  TensorFlow rewrites them to one dataset, which refuses zero repetitions. Statistics are those of
   `BytesProducedStatsDataset` and `LatencyStatsDataset` alone.
 - **`SqlDataset`** opens a database for reading only. TensorFlow creates a missing one, and runs
   queries that write.

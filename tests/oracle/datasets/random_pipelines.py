@@ -197,7 +197,11 @@ class Pipeline:
 
     def repeat(self, made: Any, depth: int) -> Any:
         del depth
-        return made.repeat(self.draw.randrange(3))
+        count = self.draw.randrange(3)
+        if not count:
+            # TensorFlow's optimizer refuses to repeat what is shuffled zero times.
+            return made.take(1).repeat(0)
+        return made.repeat(count)
 
     def enumerated(self, made: Any, depth: int) -> Any:
         del depth
