@@ -1,4 +1,8 @@
-"""Random training programs of TensorFlow 1.x: a model, an optimizer, a decay, averages, a saver."""
+"""Random training programs of TensorFlow 1.x.
+
+A program has a model, in part with a variable in slices, one or two optimizers, a decay, clipped
+gradients, averages and a saver.
+"""
 
 from __future__ import annotations
 
@@ -62,6 +66,35 @@ def step_of(tf: Any) -> Any:
     return tf.compat.v1.train.get_or_create_global_step()
 
 
+def clipped(tf: Any, draw: random.Random, pairs: list[Any]) -> list[Any]:
+    """Return gradients with their variables, clipped or not."""
+    gradients, variables = [g for g, _ in pairs], [v for _, v in pairs]
+    if any(g is None for g in gradients) or draw.random() < 0.4:
+        return pairs
+    limit = draw.choice([0.05, 0.5])
+    dense = [tf.convert_to_tensor(g) for g in gradients]
+    made = draw.choice(
+        [
+            lambda: tf.clip_by_global_norm(gradients, limit)[0],
+            lambda: [tf.clip_by_norm(g, limit) for g in gradients],
+            lambda: [tf.clip_by_norm(g, limit, axes=[0]) for g in dense],
+            lambda: [tf.clip_by_value(g, -limit, limit) for g in gradients],
+            lambda: [tf.compat.v1.clip_by_average_norm(g, limit) for g in dense],
+        ]
+    )()
+    return list(zip(made, variables, strict=True))
+
+
+def applied(tf: Any, draw: random.Random, first: Any, pairs: list[Any], step: Any) -> Any:
+    """Return the update of all variables, a part of them by a second optimizer."""
+    if draw.random() < 0.7:
+        return first.apply_gradients(pairs, step)
+    second = optimizer(tf, draw, 0.1)
+    update = first.apply_gradients(pairs[:2])
+    with tf.control_dependencies([update]):
+        return second.apply_gradients(pairs[2:], step)
+
+
 def training_program(tf: Any, seed: int) -> TrainingProgram:
     """Build the program of a seed."""
     v1, draw = tf.compat.v1, random.Random(seed)
@@ -76,9 +109,18 @@ def training_program(tf: Any, seed: int) -> TrainingProgram:
             initial = values.uniform(-0.5, 0.5, shape).astype(np.float32)
             return v1.get_variable(name, initializer=initial, use_resource=resource)
 
+        slices = v1.fixed_size_partitioner(draw.choice([1, 2, 3])) if draw.random() < 0.3 else None
         with v1.variable_scope("model", reuse=v1.AUTO_REUSE):
             w, b = variable("w", 3, 4), variable("b", 4)
-            table, out = variable("table", 6, 4), variable("out", 4)
+            out = variable("out", 4)
+        initial = values.uniform(-0.5, 0.5, (6, 4)).astype(np.float32)
+
+        def rows(shape: Any, dtype: Any = None, partition_info: Any = None) -> Any:
+            first = partition_info.var_offset[0] if partition_info else 0
+            return tf.constant(initial[first : first + shape[0]], dtype)
+
+        with v1.variable_scope("model", partitioner=slices):
+            table = v1.get_variable("table", [6, 4], initializer=rows, use_resource=resource)
         hidden = tf.tanh(tf.matmul(x, w) + b + tf.nn.embedding_lookup(table, ids))
         trips = draw.randrange(4)
         if trips:
@@ -96,10 +138,7 @@ def training_program(tf: Any, seed: int) -> TrainingProgram:
         # Without a gate, gradients may read a reference variable after its update.
         gate = draw.randrange(3) if resource else made.GATE_GRAPH
         pairs = made.compute_gradients(loss, gate_gradients=gate)
-        if draw.random() < 0.4:
-            clipped, _ = tf.clip_by_global_norm([g for g, _ in pairs], 0.5)
-            pairs = list(zip(clipped, [v for _, v in pairs], strict=True))
-        update = made.apply_gradients(pairs, step)
+        update = applied(tf, draw, made, clipped(tf, draw, pairs), step)
         if resource and draw.random() < 0.8:  # TensorFlow may read other variables too early
             averages = v1.train.ExponentialMovingAverage(
                 0.9, step if draw.random() < 0.5 else None, zero_debias=draw.random() < 0.3
