@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill import dtypes, errors
+from graphmill_plugins._lazy_jax import lax
 from graphmill_plugins.kernels._helper_threads import HELPERS
 from graphmill_plugins.kernels._support import check_axis_count, check_size
 from graphmill_plugins.kernels.random._float32_math import log, sine_and_cosine
@@ -112,7 +113,14 @@ def _pairs(xp: ArrayNamespace, generator: Philox, offsets: Value) -> Value:
     else:
         key = xp.uint64(generator.key)
         words = _rounds(counter, key & _LOW, key >> _HALF, xp)
-    return xp.stack([words[0] | words[1] << _HALF, words[2] | words[3] << _HALF], axis=-1)
+    pairs = xp.stack([words[0] | words[1] << _HALF, words[2] | words[3] << _HALF], axis=-1)
+    return pairs if xp is np else _stored(pairs)
+
+
+def _stored(pairs: Value) -> Value:
+    """Keep XLA:CPU from computing all rounds again for each half of a pair that is read."""
+    stored: Value = lax.platform_dependent(pairs, cpu=lax.optimization_barrier, default=lambda x: x)
+    return stored
 
 
 @lru_cache(maxsize=64)

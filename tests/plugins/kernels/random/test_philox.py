@@ -62,3 +62,15 @@ def test_few_truncated_normals_equal_those_drawn_by_counter(dtype, count, monkey
     for generator, values in zip(generators, few, strict=True):
         expected = _philox.truncated_normal(generator, count, np.dtype(dtype))
         assert values.tobytes() == expected.tobytes()
+
+
+@pytest.mark.jax
+def test_programs_store_the_pairs_that_are_read_in_halves() -> None:
+    import jax
+
+    with jax.enable_x64(True):
+        traced = jax.jit(
+            lambda key: _philox.samples(jax.numpy, _philox.Philox(key, key, key), 4000)
+        )
+        text = traced.lower(np.uint64(1)).as_text()
+    assert text.count("optimization_barrier") == 1
