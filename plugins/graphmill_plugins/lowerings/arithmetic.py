@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from graphmill.spi import Check, Lowering, LoweringTable, errors
+from graphmill_plugins.lowerings.magnitudes import are_finite
 
 if TYPE_CHECKING:
     from graphmill.spi import ArrayNamespace, Value
@@ -36,7 +37,7 @@ def complex_power_is_regular(xp: ArrayNamespace, base: Value, exponent: Value) -
 
 def is_finite(xp: ArrayNamespace, tensor: Value) -> Value:
     """Check that a tensor has neither NaN nor infinity."""
-    return xp.all(xp.isfinite(tensor))
+    return are_finite(xp, tensor)
 
 
 _DIVISIONS: Final = ("Div", "FloorDiv", "TruncateDiv", "Mod", "FloorMod", "TruncateMod")

@@ -8,6 +8,7 @@ import numpy as np
 
 from graphmill.spi import Check, Lowering, LoweringTable, errors
 from graphmill_plugins.lowerings.indices import in_range
+from graphmill_plugins.lowerings.magnitudes import are_finite, are_within
 
 if TYPE_CHECKING:
     from graphmill.spi import ArrayNamespace, Value
@@ -20,7 +21,7 @@ def pixels_are_finite(xp: ArrayNamespace, images: Value, *_: Value) -> Value:
     """Check that no pixel is NaN or infinite in float32, because matrix products spread it."""
     if images.dtype.kind in "iu":
         return np.True_
-    return xp.all(xp.isfinite(images.astype(np.float32)))
+    return are_finite(xp, images.astype(np.float32))
 
 
 def crops_exist(
@@ -36,7 +37,7 @@ def boxes_are_finite(
 ) -> Value:
     """Check that box coordinates are finite."""
     del images, box_ind, size
-    return xp.all(xp.isfinite(boxes))
+    return are_finite(xp, boxes)
 
 
 def gradient_boxes_are_finite(
@@ -44,7 +45,7 @@ def gradient_boxes_are_finite(
 ) -> Value:
     """Check that box coordinates are finite."""
     del grads, image, box_ind
-    return xp.all(xp.isfinite(boxes))
+    return are_finite(xp, boxes)
 
 
 def boxes_are_moderate(
@@ -52,7 +53,7 @@ def boxes_are_moderate(
 ) -> Value:
     """Check that box coordinates are finite and of moderate size."""
     del images, box_ind, size
-    return xp.all(xp.abs(boxes) <= MAX_MAGNITUDE)
+    return are_within(xp, boxes, MAX_MAGNITUDE)
 
 
 def image_gradients_exist(
@@ -76,12 +77,12 @@ def gradient_boxes_are_moderate(
 ) -> Value:
     """Check that box coordinates are finite and of moderate size."""
     del grads, image, box_ind
-    return xp.all(xp.abs(boxes) <= MAX_MAGNITUDE)
+    return are_within(xp, boxes, MAX_MAGNITUDE)
 
 
 def hues_are_moderate(xp: ArrayNamespace, images: Value, delta: Value) -> Value:
     """Check that colors and the change of hue are finite and of moderate size."""
-    return xp.all(xp.abs(images) <= MAX_MAGNITUDE) & xp.all(xp.abs(delta) <= MAX_MAGNITUDE)
+    return are_within(xp, images, MAX_MAGNITUDE) & are_within(xp, delta, MAX_MAGNITUDE)
 
 
 LOWERINGS: Final = LoweringTable(

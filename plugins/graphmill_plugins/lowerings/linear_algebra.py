@@ -8,6 +8,7 @@ import numpy as np
 
 from graphmill.spi import Check, Lowering, LoweringTable, NotTraceable, errors
 from graphmill_plugins.lowerings.indices import in_range
+from graphmill_plugins.lowerings.magnitudes import are_finite
 
 if TYPE_CHECKING:
     from graphmill.spi import ArrayNamespace, Value
@@ -47,7 +48,7 @@ def results_are_finite(xp: ArrayNamespace, *results: Value) -> Value:
     """Check that no result is NaN or infinite."""
     holds = np.True_
     for value in results:
-        holds = holds & xp.all(xp.isfinite(value))
+        holds = holds & are_finite(xp, value)
     return holds
 
 
@@ -55,7 +56,7 @@ def factors_are_regular(xp: ArrayNamespace, factors: Value, permutation: Value) 
     """Check that no pivot is zero."""
     del permutation
     diagonal = xp.diagonal(factors, axis1=-2, axis2=-1)
-    return xp.all(diagonal != 0) & xp.all(xp.isfinite(factors))
+    return xp.all(diagonal != 0) & are_finite(xp, factors)
 
 
 def _and_batched(*ops: str) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from graphmill.spi import Check, Lowering, LoweringTable, errors
+from graphmill_plugins.lowerings.magnitudes import are_within
 
 if TYPE_CHECKING:
     from graphmill.spi import ArrayNamespace, Value
@@ -47,7 +48,7 @@ def gradient_range_is_moderate(
 def _are_moderate(xp: ArrayNamespace, *limits: Value) -> Value:
     holds = np.True_
     for value in limits:
-        holds = holds & xp.all(xp.abs(value) <= _MAX_MAGNITUDE)
+        holds = holds & are_within(xp, value, _MAX_MAGNITUDE)
     return holds
 
 
