@@ -9,11 +9,15 @@ import numpy as np
 from graphmill.errors import InternalError, InvalidArgumentError
 from graphmill.spi import kernel
 from graphmill_plugins.kernels._support import check_size, checked_shape, shape_text
+from graphmill_plugins.kernels.sparse._sparse import flat_positions, lie_inside
 
 if TYPE_CHECKING:
     from graphmill.spi import Value
 
-_ELEMENTS_A_ROUND: Final = 16  # elements that Python compares while NumPy does one round
+_ELEMENTS_A_ROUND: Final = 9  # elements that Python compares while NumPy does one round
+_ROUNDS_TO_BEGIN: Final = 8  # rounds in the time in which NumPy compares all elements
+_WORD: Final = 64  # bits of the integers in which NumPy holds a column of the table
+_MAX_COMPARED: Final = 1 << 20  # pairs of elements that are compared at once
 _MAX_PATTERN: Final = 4096  # elements of a sequence whose positions Python's integers hold fast
 
 
@@ -79,12 +83,11 @@ def _places(indices: Value, values: Value, sizes: tuple[int, ...]) -> Any:
             f"{values.size} values, but got shape: {shape_text(indices.shape)}"
         )
     groups = indices[:, :-1]
-    is_outside = ((groups < 0) | (groups >= sizes)).any(axis=1)
-    if is_outside.any():
+    if not lie_inside(groups, sizes):
+        is_outside = ((groups < 0) | (groups >= sizes)).any(axis=1)
         group = groups[is_outside.argmax()].tolist()
         raise InternalError(f"group {group} is outside of the shape {list(sizes)}")
-    steps = np.cumprod((1, *sizes[:0:-1]), dtype=np.int64)[::-1]
-    return groups @ steps
+    return flat_positions(groups, sizes)
 
 
 def _comparable(first: Value, second: Value) -> tuple[Value, Value]:
@@ -123,6 +126,10 @@ class _Sequences(NamedTuple):
         elements[rows, np.arange(len(rows)) - starts[rows]] = values
         return cls(elements, lengths)
 
+    def part(self, rows: slice) -> _Sequences:
+        """Return some of the sequences."""
+        return _Sequences(self.elements[rows], self.lengths[rows])
+
     def tolist(self) -> list[list[Any]]:
         """Return each sequence as a list."""
         rows = zip(self.elements.tolist(), self.lengths.tolist(), strict=True)
@@ -135,10 +142,49 @@ def _distances(first: _Sequences, second: _Sequences) -> Any:
         first, second = second, first  # a distance has no direction
     # NumPy compares an element of each first sequence in a round, Python one after the other.
     shorter, longer = first.elements.shape[1], second.elements.shape[1]
-    if longer <= _MAX_PATTERN and first.lengths.sum() <= _ELEMENTS_A_ROUND * (shorter + 2):
+    rounds = (shorter + _ROUNDS_TO_BEGIN) * (1 if longer <= _WORD else 2)
+    if longer <= _MAX_PATTERN and first.lengths.sum() <= _ELEMENTS_A_ROUND * rounds:
         pairs = zip(first.tolist(), second.tolist(), strict=True)
         return np.array([_levenshtein(a, b) for a, b in pairs], np.int64)
-    return _levenshtein_of_all(first, second)
+    if longer > _WORD:
+        return _levenshtein_of_all(first, second)
+    step = max(_MAX_COMPARED // max(shorter * longer, 1), 1)
+    if step >= len(first.lengths):
+        return _levenshtein_by_bits(first, second)
+    parts = [slice(start, start + step) for start in range(0, len(first.lengths), step)]
+    return np.concatenate(
+        [_levenshtein_by_bits(first.part(part), second.part(part)) for part in parts]
+    )
+
+
+def _levenshtein_by_bits(texts: _Sequences, patterns: _Sequences) -> Any:
+    """Return the distances of all pairs as `_levenshtein` does, for patterns of up to 64 elements.
+
+    Bits beyond a pattern's length have no meaning: nothing moves from a bit to a lower one.
+    """
+    count, longest = texts.elements.shape
+    is_equal = texts.elements.T[:, :, None] == patterns.elements
+    words = np.zeros((longest, count, _WORD // 8), np.uint8)
+    packed = np.packbits(is_equal, axis=2, bitorder="little")
+    words[..., : packed.shape[2]] = packed
+    equals = words.view("<u8")[..., 0]
+    rises, falls = np.full(count, ~np.uint64(0)), np.zeros(count, np.uint64)
+    one = np.uint64(1)
+    is_finished = texts.lengths <= np.arange(longest)[:, None]
+    is_uneven = is_finished.any()
+    for equal, finished in zip(equals, is_finished, strict=True):
+        vertical = equal | falls
+        horizontal = (((equal & rises) + rises) ^ rises) | equal
+        to_right = (falls | ~(horizontal | rises)) << one | one
+        to_left = (rises & horizontal) << one
+        risen, fallen = to_left | ~(vertical | to_right), to_right & vertical
+        if is_uneven:
+            risen, fallen = np.where(finished, (rises, falls), (risen, fallen))
+        rises, falls = risen, fallen
+    within = ~np.uint64(0) >> (np.uint64(_WORD) - patterns.lengths.astype(np.uint64))
+    within[patterns.lengths == 0] = 0  # no shift is by all bits
+    change = np.bitwise_count(np.stack([rises & within, falls & within])).astype(np.int64)
+    return texts.lengths + change[0] - change[1]
 
 
 def _levenshtein(text: list[Any], pattern: list[Any]) -> int:

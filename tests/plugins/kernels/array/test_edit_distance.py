@@ -8,8 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphmill import errors
+from graphmill_plugins.kernels.array import edit_distance as edit_distance_module
 from graphmill_plugins.kernels.array.edit_distance import (
     _levenshtein,
+    _levenshtein_by_bits,
     _levenshtein_of_all,
     _Sequences,
     edit_distance,
@@ -32,6 +34,31 @@ def test_vectorized_distances_equal_single_ones(pairs) -> None:
     first, second = (_sequences(list(side)) for side in zip(*pairs, strict=True))
     expected = [_levenshtein(a, b) for a, b in pairs]
     assert _levenshtein_of_all(first, second).tolist() == expected
+    assert _levenshtein_by_bits(first, second).tolist() == expected
+
+
+@pytest.mark.parametrize("length", [63, 64])
+def test_patterns_fill_whole_words(length: int) -> None:
+    random = np.random.default_rng(length)
+    texts, patterns = (random.integers(0, 2, (9, length)) for _ in range(2))
+    lengths = np.minimum(np.arange(9) * 8, length)
+    expected = [
+        _levenshtein(text[:short].tolist(), pattern.tolist())
+        for text, pattern, short in zip(texts, patterns, lengths, strict=True)
+    ]
+    first, second = _Sequences(texts, lengths), _Sequences(patterns, np.full(9, length))
+    assert _levenshtein_by_bits(first, second).tolist() == expected
+
+
+def test_many_pairs_are_compared_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    random = np.random.default_rng(2)
+    shape = np.array([50, 20])
+    places = np.argwhere(np.ones(shape, bool))
+    sides = [random.integers(0, 4, 1000) for _ in range(2)]
+    parts = [part for side in sides for part in (places, side, shape)]
+    whole = edit_distance(*parts, normalize=False)
+    monkeypatch.setattr(edit_distance_module, "_MAX_COMPARED", 3000)
+    np.testing.assert_array_equal(edit_distance(*parts, normalize=False), whole)
 
 
 def _batch(rows: list[tuple[int, bytes]], dtype: type) -> tuple[np.ndarray, np.ndarray]:
