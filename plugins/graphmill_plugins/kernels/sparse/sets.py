@@ -66,13 +66,25 @@ def _sparse_sets(indices: Value, values: Value, shape: Value, validate: bool) ->
     outer = sizes[:-1]
     if validate:
         check_bounds(indices, sizes)
-        if not are_in_order(indices):
+        positions = flat_positions(indices, sizes)
+        if not (positions[1:] > positions[:-1]).all():
+            if are_in_order(indices):
+                raise InvalidArgumentError("indices are repeated")
             raise InvalidArgumentError("indices are out of order; sort them by SparseReorder")
-        if (indices[1:] == indices[:-1]).all(axis=1).any():
-            raise InvalidArgumentError("indices are repeated")
     else:
         check_bounds(indices[:, :-1], outer)
     return _Sets(outer, flat_positions(indices[:, :-1], outer), values)
+
+
+def _are_sorted_sets(sets: _Sets) -> bool:
+    """Return whether the elements of each set ascend, without repetitions, and so do the sets.
+
+    Results of set operations do.
+    """
+    set_indices, elements = sets.set_indices, sets.elements
+    is_next = set_indices[1:] > set_indices[:-1]
+    is_same = set_indices[1:] == set_indices[:-1]
+    return bool((is_next | (is_same & (elements[1:] > elements[:-1]))).all())
 
 
 class _Numbering:
@@ -217,8 +229,10 @@ def set_size(indices: Value, values: Value, shape: Value, validate_indices: bool
     """Return the number of distinct elements in each set of a sparse tensor."""
     sets = _sparse_sets(indices, values, shape, validate_indices)
     check_size(sets.outer, itemsize=4)
-    numbering = _Numbering(sets)
-    set_indices, _ = numbering.elements(numbering.numbers(sets))
+    set_indices = sets.set_indices
+    if not _are_sorted_sets(sets):
+        numbering = _Numbering(sets)
+        set_indices, _ = numbering.elements(numbering.numbers(sets))
     return (
         np.bincount(set_indices, minlength=math.prod(sets.outer))
         .astype(np.int32)

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from graphmill import errors
 from graphmill_plugins.kernels.sparse.sets import (
     dense_to_dense_set_operation,
     set_size,
@@ -61,3 +62,27 @@ def test_size_counts_distinct_values() -> None:
     indices = np.array([[0, 0], [0, 1], [2, 0]], np.int64)
     values, shape = np.array([7, 7, 1]), np.array([3, 2])
     assert set_size(indices, values, shape, True).tolist() == [1, 0, 1]
+
+
+@pytest.mark.parametrize("dtype", [np.int32, object])
+@pytest.mark.parametrize("validate", [True, False])
+def test_sizes_of_sets_in_any_order_count_distinct_elements(dtype: type, validate: bool) -> None:
+    indices = np.array([[0, 0], [0, 1], [0, 2], [2, 0], [2, 1], [3, 0]])
+    shape = np.array([4, 3])
+    for elements, sizes in (
+        ([1, 2, 3, 1, 2, 1], [3, 0, 2, 1]),
+        ([2, 1, 3, 2, 1, 1], [3, 0, 2, 1]),
+        ([2, 2, 2, 1, 1, 1], [1, 0, 1, 1]),
+    ):
+        values = np.array([b"%d" % one for one in elements] if dtype is object else elements, dtype)
+        assert set_size(indices, values, shape, validate).tolist() == sizes
+    backwards = indices[[3, 4, 0, 1, 2, 5]], np.array([1, 1, 1, 2, 1, 3])
+    assert set_size(*backwards, shape, False).tolist() == [2, 0, 1, 1]
+
+
+def test_indices_in_disorder_and_repeated_ones_are_told_apart() -> None:
+    values, shape = np.array([1, 2]), np.array([2, 3])
+    with pytest.raises(errors.InvalidArgumentError, match="out of order"):
+        set_size(np.array([[1, 0], [0, 1]]), values, shape, True)
+    with pytest.raises(errors.InvalidArgumentError, match="repeated"):
+        set_size(np.array([[1, 0], [1, 0]]), values, shape, True)
