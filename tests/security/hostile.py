@@ -62,6 +62,11 @@ _FILE = f"{_EMPTY}b = Const(dtype=int64, value='int64: 0'); "
 _ONE = "y = DatasetToSingleElement(d, output_types=[string], output_shapes=[[]])"
 _STRING = "output_types=[string], output_shapes=[[]]"
 _SELF = "e = TensorDataset([f], Toutput_types=[string], output_shapes=[[]]); "
+_NO_OFFSETS = "l = Const(dtype=int64, value='int64[0]'); "
+_READER = (
+    "q = FIFOQueueV2(component_types=[string], shapes=[[]]); p = QueueEnqueueV2(q, [f]); "
+    "r = {op}; k = ReaderReadV2(r, q, after=[p]); y = Identity(k[1])"
+)
 _LENGTHS = "r = Const(dtype=int64, value='int64: 3'); "
 
 
@@ -219,8 +224,7 @@ EFFECTS: Final[dict[str, Effect]] = {
     ),
     "a reader": Effect(
         "WholeFileReaderV2",
-        "q = FIFOQueueV2(component_types=[string], shapes=[[]]); p = QueueEnqueueV2(q, [f]); "
-        "r = WholeFileReaderV2(); k = ReaderReadV2(r, q, after=[p]); y = Identity(k[1])",
+        _READER.replace("{op}", "WholeFileReaderV2()"),
         "one.txt",
         READ,
     ),
@@ -266,6 +270,85 @@ EFFECTS: Final[dict[str, Effect]] = {
         "lmdb",
         READ,
         error=None if HAS_LMDB else graphmill.errors.UnimplementedError,
+    ),
+    "separated values": Effect(
+        "CSVDatasetV2",
+        f"{_FILE}{_NO_OFFSETS}h = Const(dtype=bool, value='bool: False'); "
+        "m = Const(dtype=string, value=\"string: ','\"); "
+        "v = Const(dtype=string, value=\"string: ['']\"); "
+        "c = Const(dtype=int64, value='int64: 64'); "
+        f"d = CSVDatasetV2(f, z, c, h, m, h, z, l, [v], l, {_STRING}); {_ONE}",
+        "one.txt",
+        READ,
+    ),
+    "records from an offset": Effect(
+        "TFRecordDatasetV2",
+        f"{_FILE}{_NO_OFFSETS}d = TFRecordDatasetV2(f, z, b, l); {_ONE}",
+        "one.tfrecord",
+        READ,
+    ),
+    "write a cache with a resource": Effect(
+        "CacheDatasetV2",
+        f"{_SELF}k = DummyMemoryCache(); d = CacheDatasetV2(e, f, k, {_STRING}); {_ONE}",
+        "new",
+        WRITE,
+        asks="fs.read",
+    ),
+    "load a dataset": Effect(
+        "LoadDataset",
+        f"d = LoadDataset(f, [], reader_func=join, Treader_func_args=[], {_STRING}); {_ONE}",
+        "one.txt",
+        READ,
+        ("join(x: variant) -> (variant): y = Identity(x); return y",),
+        error=graphmill.errors.NotFoundError,
+    ),
+    "save a dataset as a dataset": Effect(
+        "SaveDatasetV2",
+        f"{_SELF}d = SaveDatasetV2(e, f, [], shard_func=shard, Tshard_func_args=[], {_STRING}); "
+        f"{_ONE}",
+        "new",
+        WRITE,
+        ("shard(x: string) -> (int64): y = Const(dtype=int64, value='int64: 0'); return y",),
+    ),
+    "write a snapshot": Effect(
+        "SnapshotDatasetV2",
+        f"{_SELF}d = SnapshotDatasetV2(e, f, [], [], reader_func=join, shard_func=shard, "
+        f"Treader_func_args=[], Tshard_func_args=[], {_STRING}); {_ONE}",
+        "new",
+        WRITE,
+        (
+            "shard(x: string) -> (int64): y = Const(dtype=int64, value='int64: 0'); return y",
+            "join(x: variant) -> (variant): y = Identity(x); return y",
+        ),
+        asks="fs.read",
+    ),
+    "a reader of lines": Effect(
+        "TextLineReaderV2", _READER.replace("{op}", "TextLineReaderV2()"), "one.txt", READ
+    ),
+    "a reader of records": Effect(
+        "TFRecordReaderV2", _READER.replace("{op}", "TFRecordReaderV2()"), "one.tfrecord", READ
+    ),
+    "a reader of fixed lengths": Effect(
+        "FixedLengthRecordReaderV2",
+        _READER.replace("{op}", "FixedLengthRecordReaderV2(record_bytes=3)"),
+        "one.txt",
+        READ,
+    ),
+    "encode a message": Effect(
+        "EncodeProto",
+        _then(
+            "z = Const(dtype=int32, value='int32: [[1]]'); "
+            "a = EncodeProto(z, [z], message_type='M', field_names=['i'], "
+            "descriptor_source='{path}', Tinput_types=[int32])"
+        ),
+        "types.pb",
+        READ,
+    ),
+    "list with an old dataset": Effect(
+        "ExperimentalMatchingFilesDataset",
+        f"d = ExperimentalMatchingFilesDataset(f); {_ONE}",
+        "one.t?t",
+        LIST,
     ),
     "an op without a kernel": Effect(
         "DumpTensor",
@@ -431,7 +514,8 @@ def make_targets(folder: Path) -> None:
     if HAS_LMDB:
         make_lmdb(folder / "lmdb")
     file = descriptor_pb2.FileDescriptorProto(name="m.proto")
-    file.message_type.add(name="M")
+    message = file.message_type.add(name="M")
+    message.field.add(name="i", number=1, type=5, label=1)
     types = descriptor_pb2.FileDescriptorSet(file=[file])
     (folder / "types.pb").write_bytes(types.SerializeToString())
 
