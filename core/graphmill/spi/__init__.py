@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from graphmill.ops.definition.op_traits import OpTraits as OpTraits
     from graphmill.ops.definition.op_traits import Randomness as Randomness
     from graphmill.ops.definition.op_traits import ResourceUse as ResourceUse
+    from graphmill.ops.definition.op_traits import RowUse as RowUse
     from graphmill.ops.definition.op_traits import Source as Source
     from graphmill.ops.inference.output_bounds import OutputBound as OutputBound
     from graphmill.ops.inference.output_bounds import bounded_by as bounded_by
@@ -158,7 +159,7 @@ else:
             "graphmill.ops.definition.op_functions": "op_function",
             "graphmill.ops.definition.op_traits": (
                 "EFFECTS Arithmetic Boundary CallKind ControlFlow FunctionCall HalfPrecision "
-                "OpTraits Randomness ResourceUse Source"
+                "OpTraits Randomness ResourceUse RowUse Source"
             ),
             "graphmill.ops.inference.output_bounds": "OutputBound bounded_by",
             "graphmill.ops.inference.shape_inference": "ShapeContext",

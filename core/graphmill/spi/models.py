@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from graphmill.cli.options import allow_option as allow_option
     from graphmill.cli.options import tags_option as tags_option
     from graphmill.cli.options import trust_option as trust_option
+    from graphmill.graph.shapes.row_independence import why_rows_mix as why_rows_mix
     from graphmill.saved.saved_model import SavedModel as SavedModel
     from graphmill.saved.saved_model import load as load
     from graphmill.saved.signature import Port as Port
@@ -25,6 +26,7 @@ else:
         __name__,
         {
             "graphmill.cli.options": "allow_option tags_option trust_option",
+            "graphmill.graph.shapes.row_independence": "why_rows_mix",
             "graphmill.saved.saved_model": "SavedModel load",
             "graphmill.saved.signature": "Port Signatures TensorSpec",
         },

@@ -62,6 +62,16 @@ class GraphShapes:
             shapes = self._known[node]
         return shapes
 
+    def arguments_of(self, call: Node) -> list[Arg]:
+        """Return the shapes of the arguments that a node passes to the function that it calls.
+
+        Raises:
+            InvalidArgumentError: a node that it depends on has invalid inputs.
+        """
+        for edge in call.in_edges:
+            self.of(edge.src)
+        return _Round(self._known, self._calls, self._args).arguments(call)
+
     def with_arguments(self, args: Mapping[Node, Arg]) -> GraphShapes:
         """Return the shapes of the same graph where arguments have these shapes."""
         return GraphShapes(self._calls, args)
@@ -133,15 +143,21 @@ class _Round:
     def _shapes(self, node: Node) -> Shapes:
         if is_merge(node):
             return self._merged(node)
-        inputs = [self.shape(edge.src, edge.src_output) for edge in node.in_edges]
-        sources = _NodeSources(node, self)
         if self._calls is not None and self._calls.follows(node):
-            args = [Arg(s, sources.variable_shape(i)) for i, s in enumerate(inputs)]
-            return self._calls.of(node, args)
+            return self._calls.of(node, self.arguments(node))
+        inputs = [self.shape(edge.src, edge.src_output) for edge in node.in_edges]
         context = ShapeContext(
-            node.name, node.op_def, node.attrs, inputs, node.num_outputs, sources
+            node.name, node.op_def, node.attrs, inputs, node.num_outputs, _NodeSources(node, self)
         )
         return infer_shapes(context, shape_function(node.op_def))
+
+    def arguments(self, call: Node) -> list[Arg]:
+        """Return the shapes of a call's arguments, as far as they are known."""
+        sources = _NodeSources(call, self)
+        return [
+            Arg(self.shape(edge.src, edge.src_output), sources.variable_shape(index))
+            for index, edge in enumerate(call.in_edges)
+        ]
 
     def _merged(self, node: Node) -> Shapes:
         """Return the shapes of a `Merge`: the common part of its inputs' inferred shapes."""

@@ -144,6 +144,26 @@ class ResourceUse(NamedTuple):
     updates: str = ""
 
 
+class RowUse(NamedTuple):
+    """How an op carries the rows of a batch: the first dimension of some inputs.
+
+    Row i of output 0 only depends on row i of these inputs, and on inputs that have no rows.
+
+    Attributes:
+        inputs: names of the inputs that may have rows, separated by spaces. If only some of them
+            have rows, the others are broadcast.
+        min_rank: the rank from which on the first dimension is that of a batch.
+        unless: the name of an attr that must be false, or zero; "" for none.
+        axes: the name of the input with the dimensions that the op combines, none of which may be
+            the first; "" for none.
+    """
+
+    inputs: str
+    min_rank: int = 1
+    unless: str = ""
+    axes: str = ""
+
+
 class Source(Enum):
     """The source of an op's value, if it does not come (only) from its inputs."""
 
@@ -232,6 +252,8 @@ class OpTraits(NamedTuple):
         arithmetic: the elementwise function of two inputs that it computes.
         elementwise: whether each element of the output only depends on the elements of the inputs
             at the same position (inputs broadcast).
+        rows: how it carries the rows of a batch to its first output; None if it may combine them,
+            or if another trait says so.
         shape_only: whether its outputs only depend on the shapes of its inputs.
         asserts: whether its purpose is to fail for some values, so that it must neither be removed
             nor run if the graph would not run it.
@@ -259,6 +281,7 @@ class OpTraits(NamedTuple):
     validates: bool = False
     arithmetic: Arithmetic = Arithmetic.NONE
     elementwise: bool = False
+    rows: RowUse | None = None
     shape_only: bool = False
     asserts: bool = False
     diagnoses: bool = False
@@ -370,6 +393,8 @@ def check_traits(op_def: OpDef) -> None:
         for name in filter(None, (use.input, use.rows, use.updates)):
             if name not in inputs:
                 raise _misfit(op_def, f"resources name the unknown input {name!r}", inputs)
+    if traits.rows is not None:
+        _check_rows(op_def, traits.rows, inputs)
     functions = {attr.name for attr in op_def.attrs if attr.type in ("func", "list(func)")}
     for call in traits.calls:
         if call.attr not in functions:
@@ -399,6 +424,14 @@ def check_traits(op_def: OpDef) -> None:
     _check_role(op_def, traits.control_flow.value, _FORMS.get(traits.control_flow))
     _check_role(op_def, traits.boundary.value, _FORMS.get(traits.boundary))
     _check_role(op_def, traits.arithmetic.value, _FORMS.get(traits.arithmetic))
+
+
+def _check_rows(op_def: OpDef, use: RowUse, inputs: set[str]) -> None:
+    for name in filter(None, (*use.inputs.split(), use.axes)):
+        if name not in inputs:
+            raise _misfit(op_def, f"rows name the unknown input {name!r}", inputs)
+    if use.unless:
+        _check_attrs(op_def, "rows", (use.unless,))
 
 
 def _has_type_attr(op_def: OpDef) -> bool:

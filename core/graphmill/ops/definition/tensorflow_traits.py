@@ -26,6 +26,7 @@ from graphmill.ops.definition.op_traits import (
     OpTraits,
     Randomness,
     ResourceUse,
+    RowUse,
     Source,
 )
 
@@ -274,6 +275,26 @@ _OPTIMIZERS: Final[tuple[tuple[str, str, str], ...]] = (
 )
 
 
+# Ops that carry the rows of a batch; elementwise ones do so anyway.
+_ROWS: Final[tuple[tuple[str, RowUse], ...]] = (
+    ("MatMul", RowUse("a", 2, "transpose_a")),
+    ("BatchMatMulV2 BatchMatMulV3", RowUse("x y", 3)),
+    ("BiasAdd", RowUse("value", 2)),
+    ("Softmax LogSoftmax", RowUse("logits", 2)),
+    ("Conv2D DepthwiseConv2dNative MaxPool DepthToSpace SpaceToDepth LRN", RowUse("input", 4)),
+    ("AvgPool", RowUse("value", 4)),
+    ("Conv3D MaxPool3D AvgPool3D", RowUse("input", 5)),
+    ("FusedBatchNorm FusedBatchNormV2 FusedBatchNormV3", RowUse("x", 4, "is_training")),
+    ("ResizeBilinear ResizeNearestNeighbor", RowUse("images", 4)),
+    ("Mean Sum Prod Max Min", RowUse("input", 2, axes="reduction_indices")),
+    ("All Any", RowUse("input", 2, axes="reduction_indices")),
+    ("ArgMax ArgMin", RowUse("input", 2, axes="dimension")),
+    ("ConcatV2", RowUse("values", 2, axes="axis")),
+    ("AddN", RowUse("inputs")),
+    ("ResourceGather", RowUse("indices", 1, "batch_dims")),
+)
+
+
 @cache
 def traits_of_bundled(name: str) -> OpTraits:
     """Return the traits of one of TensorFlow's ops."""
@@ -317,6 +338,8 @@ def _rows() -> Iterator[tuple[str, str, Any]]:
     for names, variable, (reads, writes), rows in _ONE_VARIABLE:
         use = ResourceUse(variable, reads, writes, rows, "updates" if rows and writes else "")
         yield from ((name, "resources", (use,)) for name in names.split())
+    for names, rows_of_op in _ROWS:
+        yield from ((name, "rows", rows_of_op) for name in names.split())
     yield from _optimizers()
 
 
