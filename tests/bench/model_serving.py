@@ -94,10 +94,10 @@ class Process(NamedTuple):
 _OURS: Final = ("-m", "graphmill", "serve-model", "MODEL", "--name", "mlp", "--port", "0")
 _THEIRS: Final = (str(HERE / "serving" / "minimal_tensorflow_server.py"), "MODEL")
 SERVERS: Final = (
-    Server("graphmill --batching", True, (*_OURS, "--batching"), "http"),
+    Server("graphmill --no-batching", True, (*_OURS, "--no-batching"), "http"),
     Server("graphmill", True, _OURS, "http"),
     Server("http.server + TensorFlow", False, (*_THEIRS, "http"), "http"),
-    Server("graphmill --batching", True, (*_OURS, "--batching", "--grpc-port", "0"), "grpc"),
+    Server("graphmill --no-batching", True, (*_OURS, "--no-batching", "--grpc-port", "0"), "grpc"),
     Server("graphmill", True, (*_OURS, "--grpc-port", "0"), "grpc"),
     Server("grpcio + TensorFlow", False, (*_THEIRS, "grpc"), "grpc"),
 )

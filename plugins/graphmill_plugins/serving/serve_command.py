@@ -14,11 +14,10 @@ from graphmill_plugins._server.event_log import FORMATS, LEVELS, log_event, writ
 from graphmill_plugins._server.ready_line import print_ready
 from graphmill_plugins._server.stop_signals import stop_signal
 from graphmill_plugins.serving.models.model_settings import ModelSettings, settings_of_path
-from graphmill_plugins.serving.requests.batching_options import BatchingOptions
+from graphmill_plugins.serving.requests.batching_options import DEFAULT_ROWS, BatchingOptions
 from graphmill_plugins.serving.server_options import ServerOptions
 
 _DEFAULTS = ServerOptions()
-_BATCH_ROWS = 64
 _MEGABYTE = 1 << 20
 _log = logging.getLogger("graphmill.serving")
 _PORT = click.IntRange(0, 65535)
@@ -42,16 +41,17 @@ _PORT = click.IntRange(0, 65535)
     help="Also offer the APIs over gRPC at this port; 0 for a free one.",
 )  # fmt: skip
 @click.option(
-    "--batching", "--enable_batching", is_flag=True,
-    help="Combine requests: the first dimension of inputs and outputs is that of examples.",
+    "--batching/--no-batching", "--enable_batching", default=None,
+    help="Combine requests into batches, or never; by default where the graph shows that no output "
+    "depends on other examples.",
 )  # fmt: skip
 @click.option(
     "--max-batch-size", type=click.IntRange(min=2),
-    help=f"With --batching: the maximum number of rows of a batch (default: {_BATCH_ROWS}).",
+    help=f"The maximum number of rows of a batch (default: {DEFAULT_ROWS}).",
 )  # fmt: skip
 @click.option(
     "--batching-parameters-file", "--batching_parameters_file", "batching_file", metavar="FILE",
-    help="With --batching: BatchingParameters of TensorFlow Serving as text.",
+    help="BatchingParameters of TensorFlow Serving as text.",
 )  # fmt: skip
 @click.option(
     "--threads", type=click.IntRange(min=1),
@@ -120,7 +120,7 @@ def serve_model(
     host: str,
     port: int,
     grpc_port: int | None,
-    batching: bool,
+    batching: bool | None,
     max_batch_size: int | None,
     batching_file: str | None,
     threads: int,
@@ -156,6 +156,7 @@ def serve_model(
         http_port=port,
         grpc_port=grpc_port,
         batching=_batching(batching, max_batch_size, batching_file, threads, max_queued),
+        batches=batching,
         poll_seconds=poll,
         timeout_seconds=timeout,
         receive_seconds=receive_timeout,
@@ -212,29 +213,17 @@ def _settings(
 
 
 def _batching(
-    is_enabled: bool, max_rows: int | None, path: str | None, threads: int, max_queued: int
+    is_enabled: bool | None, max_rows: int | None, path: str | None, threads: int, max_queued: int
 ) -> BatchingOptions:
-    if not is_enabled:
-        if max_rows is not None or path is not None:
-            raise click.UsageError(
-                "--max-batch-size and --batching-parameters-file need --batching",
-                click.get_current_context(),
-            )
-        return BatchingOptions(num_threads=threads, max_queued_requests=max_queued)
-    options = BatchingOptions(
-        max_batch_size=max_rows or _BATCH_ROWS,
-        num_threads=threads,
-        max_queued_requests=max_queued,
+    if is_enabled is False and (max_rows is not None or path is not None):
+        raise click.UsageError(
+            "--max-batch-size and --batching-parameters-file contradict --no-batching",
+            click.get_current_context(),
+        )
+    options = BatchingOptions.of_rows(
+        max_rows or DEFAULT_ROWS, num_threads=threads, max_queued_requests=max_queued
     )
     if path is None:
-        return replace(options, allowed_batch_sizes=_few_sizes(options.max_batch_size))
-    options = BatchingOptions.read(path, options)
+        return options
+    options = BatchingOptions.read(path, replace(options, allowed_batch_sizes=()))
     return options if max_rows is None else replace(options, max_batch_size=max_rows)
-
-
-def _few_sizes(largest: int) -> tuple[int, ...]:
-    """Return powers of two up to the largest batch: sessions compile for each size that occurs."""
-    sizes = [1]
-    while sizes[-1] * 2 < largest:
-        sizes.append(sizes[-1] * 2)
-    return (*sizes, largest)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from graphmill_plugins.serving.requests.batching_options import BatchingOptions
+from graphmill_plugins.serving.requests.batching_options import DEFAULT_ROWS, BatchingOptions
 
 if TYPE_CHECKING:
     from graphmill_plugins.serving.models.model_settings import ModelSettings
@@ -21,7 +21,9 @@ class ServerOptions:
         host: the address to listen on.
         http_port: the port of the APIs over HTTP, 0 for a free one; None for no HTTP.
         grpc_port: the port of the APIs over gRPC, 0 for a free one; None for no gRPC.
-        batching: how requests are queued and batched.
+        batching: how requests are queued, and the sizes of batches.
+        batches: whether requests are combined into batches; None to do so for signatures whose
+            rows are proven to be independent (`graphmill.spi.models.why_rows_mix`).
         poll_seconds: how often the folders of models are listed; 0 for only once.
         timeout_seconds: how long a request may take after it has been received.
         receive_seconds: how long a client may take to send a request.
@@ -39,7 +41,8 @@ class ServerOptions:
     host: str = "127.0.0.1"
     http_port: int | None = 0
     grpc_port: int | None = None
-    batching: BatchingOptions = field(default_factory=BatchingOptions)
+    batching: BatchingOptions = field(default_factory=lambda: BatchingOptions.of_rows(DEFAULT_ROWS))
+    batches: bool | None = None
     poll_seconds: float = 1.0
     timeout_seconds: float = 30.0
     receive_seconds: float = 30.0

@@ -40,6 +40,17 @@ def write_line(folder: Path, slope: float = 0.5, warmup: list[proto.PredictionLo
     return folder
 
 
+def write_centered(folder: Path) -> Path:
+    """Write a model that subtracts from its input `x` of shape [?] the mean of all rows."""
+    graph = graphmill.Graph()
+    with graph.as_default():
+        x = graph.placeholder("float32", [None], name="x")
+        signature = build_signature_def({"x": x}, {"y": x - ops.math.mean(x, 0)})
+    with graphmill.Session(graph=graph) as session:
+        save(session, folder, signature)
+    return folder
+
+
 def write_echo(folder: Path, dtype: str, shape: list[int | None] | None) -> Path:
     """Write a model that returns its input `x` as `y` and, if it is a string, as `y_bytes`."""
     graph = graphmill.Graph()

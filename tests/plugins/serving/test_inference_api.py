@@ -37,11 +37,12 @@ def test_health_and_metadata_are_served(line):
 
 
 def test_configuration_is_served(serve, line, tmp_path):
-    tensors = {"data_type": "TYPE_FP32", "dims": [-1]}
+    tensors = {"data_type": "TYPE_FP32", "dims": [1], "reshape": {"shape": []}}
     expected = {
         "name": "m",
         "platform": "tensorflow_savedmodel",
-        "max_batch_size": 0,
+        "max_batch_size": 64,
+        "dynamic_batching": {"max_queue_delay_microseconds": 0},
         "input": [{"name": "x", **tensors}],
         "output": [{"name": "y", **tensors}],
     }
@@ -49,6 +50,14 @@ def test_configuration_is_served(serve, line, tmp_path):
     assert line.get("/v2/models/m/versions/1/config") == (200, expected)
     assert line.get("/v2/models/m/versions/3/config")[0] == 404
     assert "model_configuration" in line.get("/v2")[1]["extensions"]
+
+
+def test_configuration_without_batches_has_their_dimension(serve, tmp_path):
+    client = serve(options_for(write_line(tmp_path / "m"), batches=False))[1]
+    config = client.get("/v2/models/m/config")[1]
+    assert config["max_batch_size"] == 0
+    assert "dynamic_batching" not in config
+    assert config["input"] == [{"name": "x", "data_type": "TYPE_FP32", "dims": [-1]}]
 
 
 def test_configuration_of_batches_leaves_out_their_dimension(serve, tmp_path):

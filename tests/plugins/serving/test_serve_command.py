@@ -70,7 +70,7 @@ def test_addresses_are_printed_as_json(tmp_path):
         (["--model-config-file", "/nowhere"], 3, "/nowhere"),
         (["/tmp", "--name", "a/b"], 3, "is not a model name"),
         (["/tmp", "/", "--name", "m"], 2, "--name is for a single MODEL"),
-        (["/tmp", "--max-batch-size", "4"], 2, "need --batching"),
+        (["/tmp", "--no-batching", "--max-batch-size", "4"], 2, "contradict --no-batching"),
     ],
 )
 def test_it_refuses_inconsistent_options(arguments, code, problem):

@@ -299,6 +299,11 @@ class ModelManager:
             _log, logging.INFO, "model loaded", model=version.model, version=number,
             path=path, seconds=round(time.perf_counter() - started, 3), warmup_requests=requests,
         )  # fmt: skip
+        for signature, reason in version.unbatched.items():
+            log_event(
+                _log, logging.INFO, "requests not batched", model=version.model, version=number,
+                signature=signature, reason=reason,
+            )  # fmt: skip
 
     def _report_failure(self, version: ModelVersion, error: OpError) -> None:
         wait = min(_MAX_RETRY_SECONDS, max(self._options.poll_seconds, 0.1) * 2**version.attempts)

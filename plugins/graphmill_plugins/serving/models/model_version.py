@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from graphmill.spi.models import SavedModel
     from graphmill_plugins.serving.models.served_signature import Arrays
+    from graphmill_plugins.serving.requests.batching_options import BatchingOptions
     from graphmill_plugins.serving.server_options import ServerOptions
 
 
@@ -48,6 +49,7 @@ class ModelVersion:
         state: what it is doing.
         error: why it could not be loaded; None if it could.
         signatures: the signatures by name, while it is available.
+        unbatched: why the requests to some signatures are run alone, by the signature's name.
         attempts: how often loading failed.
         retry_at: when to load it again (`time.monotonic`), after a failure.
 
@@ -71,6 +73,7 @@ class ModelVersion:
         self.retry_at = 0.0
         self.saved_model: SavedModel | None = None
         self.signatures: dict[str, ServedSignature | UnimplementedError] = {}
+        self.unbatched: dict[str, str] = {}
         self._options = options
         self._on_batch = on_batch
         self._queues: dict[str, BatchQueue] = {}
@@ -91,6 +94,7 @@ class ModelVersion:
             self.signatures = {
                 name: self._signature(model, name) for name in sorted(model.signatures)
             }
+            self.unbatched = self._find_unbatched()
             return model, warm_up(self.path, self.signatures)
         except BaseException:
             model.close()
@@ -140,6 +144,11 @@ class ModelVersion:
             if not self._in_flight:
                 self._drained.set()
 
+    def batching_of(self, signature: ServedSignature) -> BatchingOptions:
+        """Return how requests to a signature are queued and combined."""
+        options = self._options.batching
+        return options.without_batches() if signature.name in self.unbatched else options
+
     def queue_length(self) -> int:
         """Return the number of waiting requests."""
         return sum(map(len, self._queues.values()))
@@ -174,12 +183,21 @@ class ModelVersion:
         except UnimplementedError as error:  # other signatures may be served nevertheless
             return error
 
+    def _find_unbatched(self) -> dict[str, str]:
+        """Return why the requests to some signatures are run alone, by the signature's name."""
+        served = [one for one in self.signatures.values() if isinstance(one, ServedSignature)]
+        batches = self._options.batches
+        if batches is not None:
+            return {} if batches else dict.fromkeys((one.name for one in served), "it is off")
+        reasons = {signature.name: signature.why_rows_mix() for signature in served}
+        return {name: reason for name, reason in reasons.items() if reason}
+
     def _new_queue(self, signature: ServedSignature) -> BatchQueue:
         assert self._executor is not None, "a version that is not loaded gets no requests"
         queue = self._queues[signature.name] = BatchQueue(
             f"signature {signature.name!r} of model {self.model!r}, version {self.number}",
             signature.run,
-            self._options.batching,
+            self.batching_of(signature),
             self._executor,
             self._on_batch,
             may_wait=signature.may_wait,

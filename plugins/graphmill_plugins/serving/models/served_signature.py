@@ -12,6 +12,7 @@ from graphmill.errors import (
     suggest,
 )
 from graphmill.spi.cluster import feed_converter
+from graphmill.spi.models import why_rows_mix
 from graphmill.spi.protos import proto
 from graphmill_plugins.serving.models.waiting_ops import may_wait
 
@@ -80,8 +81,18 @@ class ServedSignature:
             key: feed_converter(f"{key} ({spec.tensor})", spec.dtype, spec.shape)
             for key, spec in self.inputs.items()
         }
+        self._host = host
         self._lock = threading.Lock()
         self._callables: dict[tuple[str, ...], Callable[..., list[Any]]] = {}
+
+    def why_rows_mix(self) -> str:
+        """Return why requests cannot be combined into a batch; "" if they certainly can."""
+        return why_rows_mix(
+            self._model.session.graph,
+            [spec.tensor for spec in self.inputs.values()],
+            [spec.tensor for spec in self.outputs.values()],
+            self._host.ops,
+        )
 
     def check_inputs(self, names: Iterable[str]) -> None:
         """Refuse names that are not those of the inputs.

@@ -297,7 +297,7 @@ class BatchQueue:
 
     def _run_alone(self, request: QueuedRequest) -> Arrays | BaseException:
         try:
-            if request.rows and self._options.allowed_batch_sizes:
+            if request.rows and self._padded(request.rows) != request.rows:
                 return self._run_together([request])[0]
             return self._run(request.inputs, request.outputs)
         except OpError as error:

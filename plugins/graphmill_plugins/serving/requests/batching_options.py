@@ -13,6 +13,8 @@ from graphmill.spi.files import read_bytes
 from graphmill.spi.protos import proto
 
 DEFAULT_THREADS: Final = 2
+DEFAULT_ROWS: Final = 64
+"""The default of the maximum number of rows of a batch."""
 _MICROSECONDS: Final = 1e-6
 
 
@@ -59,6 +61,29 @@ class BatchingOptions:
     def is_enabled(self) -> bool:
         """Whether requests are combined."""
         return self.max_batch_size > 1
+
+    @staticmethod
+    def of_rows(largest: int, **settings: int) -> BatchingOptions:
+        """Return options for batches of at most `largest` rows, padded to 1, 2, 4, … of them.
+
+        Sessions compile for each size that occurs; so there are few.
+
+        Args:
+            largest: the maximum number of rows of a batch.
+            settings: the other options.
+        """
+        sizes = [1]
+        while sizes[-1] * 2 < largest:
+            sizes.append(sizes[-1] * 2)
+        return BatchingOptions(
+            max_batch_size=largest,
+            allowed_batch_sizes=(*sizes, largest) if largest > 1 else (),
+            **settings,
+        )
+
+    def without_batches(self) -> BatchingOptions:
+        """Return options that run each request alone."""
+        return replace(self, max_batch_size=1, max_wait_seconds=0.0, allowed_batch_sizes=())
 
     @staticmethod
     def read(path: str, defaults: BatchingOptions) -> BatchingOptions:

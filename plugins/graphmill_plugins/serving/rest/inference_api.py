@@ -90,7 +90,7 @@ async def model_config(core: ServerCore, request: HttpRequest) -> HttpResponse:
     """Answer `GET /v2/models/NAME/config`, the extension `model_configuration`."""
     version = find_version(core.manager, request.model, request.version)
     signature = version.signature("")
-    return _json(config_of(version.model, signature, core.options.batching))
+    return _json(config_of(version.model, signature, version.batching_of(signature)))
 
 
 async def infer(core: ServerCore, request: HttpRequest) -> HttpResponse:
