@@ -13,7 +13,7 @@ import numpy as np
 
 from graphmill import files
 from graphmill.batch.output.byte_stream import ByteStream
-from graphmill.batch.output.table_columns import cells, column_names, free_name, output_shapes
+from graphmill.batch.output.table_columns import cells, column_names, distinct_names, output_shapes
 from graphmill.cli.output.formatting import plain
 from graphmill.distribution import install_command
 from graphmill.errors import InvalidArgumentError, UnimplementedError
@@ -119,10 +119,13 @@ def _write_npz(writer: Writer, store: ResultStore, with_errors: bool) -> None:
             raise error
     rows = [row for part in store.read() for row in part.rows]
     failures = [failed for part in store.read() for failed in part.failures]
+    of_failures = [f"failed_{name}" for name in (*_LOCATION, _ERROR)] if with_errors else []
+    taken = (*_LOCATION, *of_failures)
+    names = distinct_names({name: name.replace("/", "_") for name in shapes}, taken)
     with zipfile.ZipFile(ByteStream(writer), "w") as archive:
         _add_locations(archive, "", [(file, line) for _, file, line in rows])
         for name, shape in shapes.items():
-            _add_output(archive, name, shape, len(rows), store)
+            _add_output(archive, names[name], name, shape, len(rows), store)
         if with_errors:
             _add_locations(archive, "failed_", [(failed.file, failed.line) for failed in failures])
             errors = np.asarray([failed.error for failed in failures], np.str_)
@@ -143,9 +146,14 @@ def _add_array(archive: zipfile.ZipFile, name: str, array: Array) -> None:
 
 
 def _add_output(
-    archive: zipfile.ZipFile, name: str, shape: OutputShape, count: int, store: ResultStore
+    archive: zipfile.ZipFile,
+    key: str,
+    name: str,
+    shape: OutputShape,
+    count: int,
+    store: ResultStore,
 ) -> None:
-    """Write an output part by part, so that it need not fit into memory."""
+    """Write an output as the array `key` part by part, so that it need not fit into memory."""
     dtype = shape.dtype
     if dtype.kind == "O":
         sizes = [
@@ -159,8 +167,7 @@ def _add_output(
         "fortran_order": False,
         "shape": (count, *(shape.shape or ())),
     }
-    file_name = free_name(name, _LOCATION)
-    with archive.open(f"{file_name.replace('/', '_')}.npy", "w", force_zip64=True) as file:
+    with archive.open(f"{key}.npy", "w", force_zip64=True) as file:
         np.lib.format.write_array_header_2_0(file, header)
         for part in store.read():
             if name in part.outputs:
@@ -185,7 +192,7 @@ def _write_parquet(writer: Writer, store: ResultStore, with_errors: bool) -> Non
     pa, parquet = _pyarrow()
     shapes = output_shapes(store.read())
     fixed = (*_LOCATION, _ERROR) if with_errors else _LOCATION
-    names = {name: free_name(name, fixed) for name in shapes}
+    names = distinct_names({name: name for name in shapes}, fixed)
     fields = [("file", pa.string()), ("line", pa.int64())]
     fields += [(names[name], _arrow_type(pa, shape)) for name, shape in shapes.items()]
     schema = pa.schema([*fields, *([(_ERROR, pa.string())] if with_errors else [])])

@@ -61,16 +61,31 @@ def column_names(shapes: Mapping[str, OutputShape], taken: Collection[str]) -> l
         shapes: the outputs.
         taken: the names of the other columns.
     """
-    return [
-        column
-        for name, shape in shapes.items()
-        for column in _columns(free_name(name, taken), shape)
-    ]
+    names = distinct_names({name: name for name in shapes}, taken)
+    return [column for name, shape in shapes.items() for column in _columns(names[name], shape)]
 
 
-def free_name(output: str, taken: Collection[str]) -> str:
-    """Return the name of an output, with the suffix `_output` if another column has the name."""
-    return f"{output}_output" if output in taken else output
+def distinct_names(wanted: Mapping[str, str], taken: Collection[str]) -> dict[str, str]:
+    """Return a name for each output, no two of which are equal.
+
+    A name that is taken gets the suffix `_output`, and a number if that is taken, too. Outputs that
+    can keep their own name do.
+
+    Args:
+        wanted: a name by output; it may differ from the output's, which the format cannot hold.
+        taken: names that no output can have.
+    """
+    used = set(taken)
+    names = {}
+    for output in sorted(wanted, key=lambda one: wanted[one] != one):
+        name = candidate = wanted[output]
+        number = 1
+        while candidate in used:
+            candidate = f"{name}_output" if number == 1 else f"{name}_output_{number}"
+            number += 1
+        used.add(candidate)
+        names[output] = candidate
+    return names
 
 
 def cells(part: RowRange, shapes: Mapping[str, OutputShape]) -> Iterator[list[Any]]:

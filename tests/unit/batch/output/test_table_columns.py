@@ -58,3 +58,23 @@ def test_parquet_has_locations_and_outputs_of_the_same_names(
     assert (first["file"], first["line"], first["error"]) == ("in.csv", 2, None)
     assert [first[f"{name}_output"] for name in ("file", "line", "error")] == [1.5, 2.5, 3.5]
     assert (last["line"], last["error"]) == (4, "InternalError: no")
+
+
+def test_npz_has_an_array_for_each_output(tmp_path: Path) -> None:
+    store = ResultStore(str(tmp_path / "out"))
+    store.begin({}, resume=False, overwrite=False)
+    names = ["a/b", "a_b", "a/b_output", "failed_line", "line"]
+    outputs = {name: np.full(1, index) for index, name in enumerate(names)}
+    store.add(0, 1, [BatchResult([Row(0, "in.csv", 2, TextLine(""))], outputs, [], (0, 1), 0)])
+    write_results(str(tmp_path / "out.npz"), store, with_errors=True)
+    with np.load(tmp_path / "out.npz") as arrays:
+        found = {name: array[0] for name, array in arrays.items() if array.size}
+    assert found == {
+        "file": "in.csv",
+        "line": 2,
+        "a_b": 1,
+        "a_b_output": 0,
+        "a_b_output_output": 2,
+        "failed_line_output": 3,
+        "line_output": 4,
+    }
