@@ -3,7 +3,8 @@
 One thread at a time serves all sessions of a host. It ends when the queue is empty, so that an idle
 program has no such thread. The shutdown of the interpreter waits for the job in progress and drops
 queued jobs; closing a session drops its queued jobs and waits for its own job in progress. A wait
-of more than a second is announced by a warning that names the job.
+of more than a second is announced by a warning that names the job. A job that imports modules ends
+at the next one when the shutdown begins: large packages take seconds to import.
 
 A thread that ends during the shutdown may abort the process: C++ libraries that it called, JAX
 among them, destroy thread-local state when a thread ends and acquire the GIL to do so, which is no
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
 _MAX_WAITING: Final = 256
 _SILENT_SECONDS: Final = 1.0
 """The seconds to wait for a job before a warning says so."""
+
+
+class _JobEndedError(BaseException):
+    """Ends the job in progress, whose result is not needed: the interpreter shuts down."""
 
 
 class _Job(NamedTuple):
@@ -124,7 +129,10 @@ class BackgroundWork:
         """Drop queued jobs, wait for the running one, and accept no more."""
         with self._lock:
             self._is_ending = True
+            thread = self._thread
             is_served = self._is_served()
+        if thread is not None:
+            sys.meta_path.insert(0, _NoImports(thread))
         if is_served and not self._is_idle.wait(_SILENT_SECONDS):
             _warn(f"the exit of the process waits for {self._running.description}")
             self._is_idle.wait()
@@ -176,6 +184,9 @@ class BackgroundWork:
                 self._running = self._jobs.popleft()
             try:
                 self._running.run()
+            except _JobEndedError:
+                with self._lock:
+                    self.num_dropped += 1
             except BaseException:  # noqa: BLE001 - reported like in any thread; later jobs run
                 threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), self._thread)))
             with self._job_done:
@@ -193,6 +204,24 @@ class BackgroundWork:
             self._jobs.clear()
         self._is_idle.set()
         never.acquire()
+
+
+class _NoImports:
+    """A finder of modules that ends the job of a thread that imports another module.
+
+    It is installed when the interpreter shuts down, so that half imported packages do no harm.
+
+    Args:
+        thread: the thread.
+    """
+
+    def __init__(self, thread: threading.Thread) -> None:
+        self._thread = thread
+
+    def find_spec(self, _name: str, _path: object = None, _target: object = None) -> None:
+        """Find no module; raise in the thread."""
+        if threading.current_thread() is self._thread:
+            raise _JobEndedError
 
 
 def _warn(text: str) -> None:

@@ -12,6 +12,8 @@ from graphmill.runtime.threads.background_jobs import BackgroundWork
 from graphmill.testing.timeouts import TIMEOUT
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pytest
 
 
@@ -189,3 +191,41 @@ def test_pending_jobs_are_dropped_at_shutdown() -> None:
         [sys.executable, "-c", _AT_THE_END], capture_output=True, text=True, check=True, timeout=60
     )
     assert found.stdout.split() == ["first"]
+
+
+_IMPORTS_AT_THE_END = """
+import logging, sys, threading
+from pathlib import Path
+from graphmill.runtime.threads.background_jobs import BackgroundWork
+
+has_begun, is_announced = threading.Event(), threading.Event()
+class Announced(logging.Handler):
+    def emit(self, record):
+        is_announced.set()
+logging.getLogger("graphmill.jit").addHandler(Announced())
+sys.path.insert(0, FOLDER)
+Path(FOLDER, "large.py").write_text(
+    "import __main__ as main, colorsys\\nmain.has_begun.set()\\nmain.is_announced.wait(60)\\n"
+    "import json\\nimport chunk_of_large\\n"
+)
+Path(FOLDER, "chunk_of_large.py").write_text("print('imported')")
+def job():
+    try:
+        import large
+    except Exception as error:
+        print("seen by the job", error)
+    print("done")
+import json
+work = BackgroundWork()
+work.submit(None, job, "an import")
+has_begun.wait()
+"""
+
+
+def test_exit_ends_imports_of_jobs(tmp_path: Path) -> None:
+    found = subprocess.run(
+        [sys.executable, "-c", _IMPORTS_AT_THE_END.replace("FOLDER", repr(str(tmp_path)))],
+        capture_output=True, text=True, check=True, timeout=TIMEOUT,
+    )  # fmt: skip
+    assert found.stdout == ""
+    assert found.stderr == ""
