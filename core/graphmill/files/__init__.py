@@ -14,14 +14,18 @@ import glob as _glob
 import os
 import posixpath
 import re
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from graphmill import errors
 from graphmill.files.base import BytesReader, Chunk, Reader, Writer
 from graphmill.files.local import LocalReader, LocalWriter, read_small
 from graphmill.files.status import typed_errors
 from graphmill.files.url import UrlReader, UrlWriter, filesystem_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 __all__ = [
     "BytesReader",
@@ -50,6 +54,7 @@ __all__ = [
     "rename",
     "write",
     "write_new",
+    "write_together",
 ]
 
 _MAX_SMALL_FILE_BYTES = 1 << 20
@@ -136,6 +141,22 @@ def write(path: str, *chunks: Chunk) -> None:
     with open_writer(path) as writer:
         for chunk in chunks:
             writer.write(chunk)
+
+
+def write_together(contents: Mapping[str, Chunk]) -> list[str]:
+    """Write files that belong together; return their paths.
+
+    If a disk is full, none of them is replaced.
+
+    Args:
+        contents: the content of each file by its path.
+    """
+    with ExitStack() as stack:
+        for path, content in contents.items():
+            writer = stack.enter_context(open_writer(path))
+            writer.write(content)
+            writer.flush()
+    return list(contents)
 
 
 def write_new(path: str, content: bytes) -> str:

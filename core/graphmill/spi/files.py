@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from graphmill.files import read_bytes as read_bytes
     from graphmill.files import remove_empty_dir as remove_empty_dir
     from graphmill.files import write as write
+    from graphmill.files import write_together as write_together
     from graphmill.files.append import Appender as Appender
     from graphmill.files.local import LocalReader as LocalReader
     from graphmill.files.stream import StreamWriter as StreamWriter
@@ -46,7 +47,7 @@ else:
             "graphmill.access.rules": "AccessRules",
             "graphmill.files": (
                 "as_path exists is_dir join list_dir make_dirs matching open_reader parent "
-                "read_bytes remove_empty_dir write"
+                "read_bytes remove_empty_dir write write_together"
             ),
             "graphmill.files.append": "Appender",
             "graphmill.files.local": "LocalReader",

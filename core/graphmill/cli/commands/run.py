@@ -361,6 +361,8 @@ def _targets(names: Iterable[str], outdir: str | None, *, overwrite: bool) -> di
         return {}
     from graphmill.cli.output.results import output_file_name
 
+    if Path(outdir).is_file():
+        raise InvalidArgumentError(f"{outdir} is a file; --outdir needs a folder")
     targets = {name: Path(outdir) / output_file_name(name) for name in names}
     used: dict[str, str] = {}
     for name, path in targets.items():
@@ -379,12 +381,12 @@ def _targets(names: Iterable[str], outdir: str | None, *, overwrite: bool) -> di
 def _write(results: dict[str, Any], targets: dict[str, Path]) -> None:
     import numpy as np
 
+    from graphmill import files
+    from graphmill.batch.output.byte_stream import ByteStream
+
     for name, path in targets.items():
         array = np.asarray(results[name])
         if array.dtype == object:
             array = array.astype(bytes)  # fixed width: NumPy would pickle an array of objects
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            np.save(path, array, allow_pickle=False)
-        except OSError as error:
-            raise InvalidArgumentError(f"{path} cannot be written: {error}") from error
+        with files.open_writer(str(path)) as writer:
+            np.lib.format.write_array(ByteStream(writer), array, allow_pickle=False)

@@ -142,7 +142,7 @@ class JaxFunction:
         Raises:
             InvalidArgumentError: a shape is missing, or does not fit the input.
             UnimplementedError: JAX cannot export the function.
-            OpError: a file cannot be written.
+            OpError: a file cannot be written; those of an earlier function stay as they are.
         """
         inputs = dict(zip([port.name for port in self.inputs], self.shapes(shapes), strict=True))
         exported = exported_program(self.__call__, [self.params, inputs], platforms)
@@ -151,10 +151,11 @@ class JaxFunction:
             for name, value in self.params.items():
                 with archive.open(f"{name}.npy", "w") as member:
                     np.lib.format.write_array(member, np.asarray(value), allow_pickle=False)
-        paths = [files.join(folder, name) for name in ("function.jax", "variables.npz")]
-        files.write(paths[0], serialized(exported, vjp_order=1))
-        files.write(paths[1], content.getvalue())
-        return paths
+        contents = {
+            "function.jax": serialized(exported, vjp_order=1),
+            "variables.npz": content.getvalue(),
+        }
+        return files.write_together({files.join(folder, n): c for n, c in contents.items()})
 
     def shapes(self, chosen: Shapes | None = None) -> list[Any]:
         """Return the shape and dtype of each input.

@@ -36,12 +36,10 @@ class StableHlo:
         """Write `program.mlir` and `program.jax` to a folder, and return their paths.
 
         Raises:
-            OpError: a file cannot be written.
+            OpError: a file cannot be written; those of an earlier program stay as they are.
         """
-        paths = [files.join(folder, name) for name in ("program.mlir", "program.jax")]
-        files.write(paths[0], self.text.encode())
-        files.write(paths[1], self.artifact)
-        return paths
+        contents = {"program.mlir": self.text.encode(), "program.jax": self.artifact}
+        return files.write_together({files.join(folder, n): c for n, c in contents.items()})
 
 
 def to_stablehlo(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 import graphmill
 from graphmill import errors, ops
+from graphmill.files.local import LocalWriter
 from graphmill.graph.formats.import_export import graph_to_graph_def
 from graphmill.runtime.dead import DEAD
 from graphmill.testing.differential.executors import reference_values
@@ -19,7 +21,6 @@ pytestmark = pytest.mark.jax
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 
 @pytest.fixture(autouse=True)
@@ -296,6 +297,32 @@ def test_stablehlo_program_computes_the_outputs(loops: Any, tmp_path: Path) -> N
     mlir, _ = program.save(str(tmp_path / "out"))
     assert (tmp_path / "out" / "program.mlir").read_text() == program.text
     assert mlir.endswith("program.mlir")
+
+
+@pytest.mark.parametrize("target", ["jax", "stablehlo"])
+def test_a_full_disk_leaves_the_files_of_an_earlier_export(
+    target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = graphmill.Graph()
+    with graph.as_default():
+        x = graph.placeholder("float32", [3], name="x")
+        y = ops.math.neg(x)
+    with graphmill.Session(graph=graph) as session:
+        exported = graphmill.export.convert(session, target, {"x": x}, {"y": y})
+    paths = exported.save(str(tmp_path / "out"))
+    old = [Path(path).read_bytes() for path in paths]
+    write = LocalWriter.write
+
+    def write_first(self: LocalWriter, chunk: Any) -> None:
+        if self.path == paths[1]:
+            raise errors.ResourceExhaustedError(f"{self.path}: No space left on device")
+        write(self, b"new")
+
+    monkeypatch.setattr(LocalWriter, "write", write_first)
+    with pytest.raises(errors.ResourceExhaustedError, match="No space left"):
+        exported.save(str(tmp_path / "out"))
+    assert [Path(path).read_bytes() for path in paths] == old
+    assert len(list((tmp_path / "out").iterdir())) == 2
 
 
 @pytest.mark.parametrize(

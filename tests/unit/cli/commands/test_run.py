@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +15,8 @@ from google.protobuf import json_format, text_format
 import graphmill
 from graphmill import ops, proto
 from graphmill.cli import error_reporting
+from graphmill.files.local import LocalWriter
+from graphmill.files.status import typed_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -375,11 +379,27 @@ def test_files_are_not_replaced(
     assert np.load(tmp_path / "classes_0.npy").tolist() == [7]
 
 
+def test_a_full_disk_leaves_the_earlier_file(
+    graphmill_cli: Cli, frozen: str, seven: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "classes_0.npy").write_text("mine")
+
+    def write(self: LocalWriter, chunk: Any) -> None:
+        with typed_errors(self.path):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(LocalWriter, "write", write)
+    outcome = graphmill_cli("run", frozen, seven, "--outdir", str(tmp_path), "--overwrite")
+    assert_refused(outcome, "No space left on device")
+    assert "free space on the file system" in outcome.err
+    assert [path.name for path in tmp_path.iterdir()] == ["classes_0.npy"]
+    assert (tmp_path / "classes_0.npy").read_text() == "mine"
+
+
 def test_outdir_that_is_a_file(graphmill_cli: Cli, frozen: str, seven: str, tmp_path: Path) -> None:
     (tmp_path / "out").write_text("")
     outcome = graphmill_cli("run", frozen, seven, "--outdir", str(tmp_path / "out"))
-    assert "cannot be written" in outcome.err
-    assert outcome.code == error_reporting.INVALID
+    assert_refused(outcome, "out is a file; --outdir needs a folder")
 
 
 def test_a_file_that_is_not_a_model_is_refused(
