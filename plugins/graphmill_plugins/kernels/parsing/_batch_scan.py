@@ -10,12 +10,13 @@ that are not requested, too.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 
 from graphmill import dtypes
 from graphmill.errors import DataLossError, InvalidArgumentError
+from graphmill.spi.kernels import cancellable, check_cancelled
 from graphmill.spi.protos import LENGTH, iterate_fields, read_varint
 from graphmill_plugins.kernels._strings import string_array
 from graphmill_plugins.kernels.parsing._entry_headers import FIRST, KINDS, SECOND
@@ -30,7 +31,7 @@ from graphmill_plugins.kernels.parsing._example import (
 from graphmill_plugins.kernels.parsing._layouts import floats_of, small_integers_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from graphmill.dtypes import DType
     from graphmill.spi import Value
@@ -40,11 +41,23 @@ if TYPE_CHECKING:
     Cell = bytes | Feature | None
     """A feature of an example: the bytes of its list, an undecoded feature, or None if missing."""
 
+_T = TypeVar("_T")
+
 _MAX_LENGTHS: Final = 4  # lengths of the examples of a batch, for layouts to be worthwhile
+_UNCHECKED: Final = 1024  # rows between two checks whether the step was cancelled
 _OFFSETS: Final = {kind: offset for offset, kind in enumerate(KINDS)}
 DECODERS: Final = {dtypes.float32: floats_of, dtypes.int64: small_integers_of}
 """The function that decodes a table of bytes, by type; it returns None for longer varints."""
 _LISTS: Final = {number << 3 | LENGTH: dtype for number, dtype in NUMBERS.items()}
+
+
+def checked(items: Sequence[_T]) -> Iterable[_T]:
+    """Return rows to iterate over; if they are many, the loop ends with the step.
+
+    Raises:
+        CancelledError: the step was cancelled.
+    """
+    return cancellable(items, _UNCHECKED) if len(items) > _UNCHECKED else items
 
 
 class FeatureRows(NamedTuple):
@@ -133,7 +146,7 @@ class Scan:
             InvalidArgumentError: the bytes of one are malformed.
         """
         by_length: dict[int, list[int]] = {}
-        for row, content in enumerate(contents):
+        for row, content in enumerate(checked(contents)):
             by_length.setdefault(len(content), []).append(row)
         are_few = len(by_length) <= _MAX_LENGTHS
         groups: list[_Group] = []
@@ -146,7 +159,7 @@ class Scan:
                 layout = self._add_new_layout(row, contents[row])
             if layout is not None and rows:
                 rows = self._add_by_layout(layout, rows, contents, groups)
-            for row in rows:
+            for row in checked(rows):
                 self.add_example(row, contents[row])
         if sum(len(group.rows) for group in groups) == len(contents):
             self._decode_numbers(groups)
@@ -190,7 +203,7 @@ class Scan:
         for slot, start, end in group.layout.spans:
             if slot in self._decoded:
                 continue
-            values: list[Cell] = [content[start:end] for content in group.contents]
+            values: list[Cell] = [content[start:end] for content in checked(group.contents)]
             if is_whole_batch:
                 self._cells[slot] = values
                 continue
@@ -376,7 +389,7 @@ class Scan:
         return concatenated_rows(
             [
                 values_of(features.get(key), dtype, key, prefix)
-                for features, prefix in zip(self._features(), self._prefixes, strict=True)
+                for features, prefix in zip(checked(self._features()), self._prefixes, strict=True)
             ],
             dtype,
         )
@@ -385,7 +398,7 @@ class Scan:
         """Return the features of each example, parsed field by field."""
         if self._found is None:
             self._found = [{} for _ in self._prefixes]
-            for row, content, start, end in self._contents:
+            for row, content, start, end in checked(self._contents):
                 parse_features(content, start, end, self._found[row], self._headers.slots)
         return self._found
 
@@ -440,6 +453,8 @@ def list_at(content: bytes, start: int, end: int) -> tuple[DType | None, int, by
 
 def decoded_rows(cells: Sequence[Cell], dtype: DType) -> FeatureRows | None:
     """Decode the values of all cells in one call; return None if a cell is not plain bytes."""
+    if len(cells) > _UNCHECKED:
+        check_cancelled()
     types = set(map(type, cells))
     missing = None
     present: Sequence[Any] = cells
@@ -470,7 +485,7 @@ def _strings(cells: Sequence[bytes]) -> tuple[Value, Value]:
         return string_array(items), np.ones(len(cells), np.int64)
     items = []
     counts = []
-    for cell in cells:
+    for cell in checked(cells):
         before, offset, end = len(items), 0, len(cell)
         while offset < end:
             size = cell[offset + 1]

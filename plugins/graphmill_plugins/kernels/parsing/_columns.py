@@ -13,7 +13,7 @@ import numpy as np
 
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
-from graphmill_plugins.kernels._support import shape_text
+from graphmill_plugins.kernels._support import check_size, shape_text
 from graphmill_plugins.kernels.segment_reduce import within_runs
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def dense_values(
         _check_counts(column, rows, prefixes)
     values = rows.values
     if rows.missing is not None and rows.missing.any() and size:
-        values = np.empty((len(counts), size), column.dtype.as_numpy_dtype)
+        values = _empty(column, len(counts), size)
         values[present] = rows.values.reshape(-1, size)
         values[rows.missing] = column.default.ravel()
     batch = (len(counts),) if is_batch else ()
@@ -146,11 +146,23 @@ def _padded_rows(
     longest = int(counts.max(initial=0))
     zero: Any = b"" if column.dtype is dtypes.string else 0
     padding = column.default.ravel()[0] if column.default.size else zero
-    table = np.full((len(counts), longest), padding, column.dtype.as_numpy_dtype)
+    table = _empty(column, len(counts), longest)
+    table[...] = padding
     table[np.arange(longest) < counts[:, None]] = rows.values
     steps = longest // stride if stride else 0
     batch = (len(counts),) if is_batch else ()
     return table.reshape((*batch, steps, *column.shape[1:]))
+
+
+def _empty(column: DenseColumn, count: int, size: int) -> Value:
+    """Return an uninitialized table with `size` values of a column for each example.
+
+    Raises:
+        ResourceExhaustedError: one large example or default makes it larger than the budget.
+    """
+    dtype = column.dtype.as_numpy_dtype
+    check_size((count, size), f"the dense feature {_name(column)}", itemsize=dtype.itemsize)
+    return np.empty((count, size), dtype)
 
 
 def sparse_values(rows: FeatureRows, *, is_batch: bool) -> tuple[Value, Value, Value]:

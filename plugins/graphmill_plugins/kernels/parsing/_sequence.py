@@ -13,8 +13,8 @@ import numpy as np
 
 from graphmill.errors import DataLossError, InvalidArgumentError
 from graphmill.spi.protos import iterate_fields
-from graphmill_plugins.kernels._support import shape_text
-from graphmill_plugins.kernels.parsing._batch_scan import Scan, field_at
+from graphmill_plugins.kernels._support import check_size, shape_text
+from graphmill_plugins.kernels.parsing._batch_scan import Scan, checked, field_at
 from graphmill_plugins.kernels.parsing._columns import (
     dense_values,
     ragged_values,
@@ -155,7 +155,7 @@ class _Batch:
         headers = header_cache.of(columns.context_keys)
         self._context = Scan(headers, self._prefixes, "SequenceExample")
         self._lists = FeatureListScan(columns.list_keys, self._prefixes)
-        for row, content in enumerate(serialized.ravel().tolist()):
+        for row, content in enumerate(checked(serialized.ravel().tolist())):
             try:
                 self._add(row, content)
             except DataLossError as error:
@@ -228,7 +228,9 @@ class _Batch:
             table = steps.rows.values
         else:
             zero: Any = b"" if dtype.kind == "s" else 0
-            table = np.full((len(lengths), longest, size), zero, dtype.as_numpy_dtype)
+            shape = (len(lengths), longest, size)
+            check_size(shape, "a padded feature list", itemsize=steps.rows.values.itemsize)
+            table = np.full(shape, zero, dtype.as_numpy_dtype)
             table[np.arange(longest) < lengths[:, None]] = steps.rows.values.reshape(-1, size)
         batch = (len(lengths),) if self._is_batch else ()
         dense = table.reshape(*batch, longest, *column.shape)

@@ -15,6 +15,7 @@ from graphmill.spi.protos import iterate_fields
 from graphmill_plugins.kernels.parsing._batch_scan import (
     DECODERS,
     FeatureRows,
+    checked,
     concatenated_rows,
     decoded_rows,
     entry_at,
@@ -120,7 +121,7 @@ class FeatureListScan:
 
     def _cells(self, lists: list[_FeatureList | None]) -> _Cells:
         cells = _Cells()
-        for one, prefix in zip(lists, self._prefixes, strict=True):
+        for one, prefix in zip(checked(lists), self._prefixes, strict=True):
             try:
                 cells.add(one)
             except DataLossError as error:
@@ -131,7 +132,7 @@ class FeatureListScan:
 
     def _parsed_rows(self, key: bytes, dtype: DType) -> FeatureRows:
         parts = []
-        for one, prefix in zip(self._lists[key], self._prefixes, strict=True):
+        for one, prefix in zip(checked(self._lists[key]), self._prefixes, strict=True):
             features = [] if one is None else parse_steps(*one)
             parts += [values_of(feature, dtype, key, prefix) for feature in features]
         return concatenated_rows(parts, dtype)
