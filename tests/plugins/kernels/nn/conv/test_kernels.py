@@ -93,12 +93,30 @@ def test_depthwise_is_a_convolution_of_each_channel(spec: tuple[Any, ...]) -> No
     np.testing.assert_allclose(numpy_conv.depthwise(x, kernel, rows, cols), expected, atol=1e-12)
 
 
-def test_depthwise_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows, cols = make_axis(9, 3, 1, 1, "SAME"), make_axis(10, 2, 1, 1, "SAME")
-    x, kernel = normal(2, 9, 10, 4), normal(3, 2, 4, 1)
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("images", [1, 2, 7])
+def test_depthwise_pieces_change_nothing(
+    monkeypatch: pytest.MonkeyPatch, images: int, stride: int
+) -> None:
+    rows, cols = make_axis(9, 3, stride, 1, "SAME"), make_axis(10, 2, stride, 1, "SAME")
+    x, kernel = normal(images, 9, 10, 4), normal(3, 2, 4, 1)
     whole = numpy_conv.depthwise(x, kernel, rows, cols)
-    monkeypatch.setattr(numpy_conv, "_DEPTHWISE_BLOCK", 1)
-    np.testing.assert_array_equal(numpy_conv.depthwise(x, kernel, rows, cols), whole)
+    monkeypatch.setattr(numpy_conv, "_MIN_SHARED", 1)
+    for work in (1 << 26, 100, 1):
+        monkeypatch.setattr(numpy_conv, "_MAX_DEPTHWISE_WORK", work)
+        np.testing.assert_array_equal(numpy_conv.depthwise(x, kernel, rows, cols), whole)
+
+
+def test_large_depthwise_convolution_is_divided_among_threads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows, cols = make_axis(64, 3, 1, 1, "SAME"), make_axis(64, 3, 1, 1, "SAME")
+    pieces = []
+    monkeypatch.setattr(numpy_conv.HELPERS, "run", pieces.extend)
+    numpy_conv.depthwise(normal(1, 64, 64, 16), normal(3, 3, 16, 1), rows, cols)
+    assert not pieces
+    numpy_conv.depthwise(normal(1, 64, 64, 64), normal(3, 3, 64, 1), rows, cols)
+    assert len(pieces) == 2 * numpy_conv.HELPERS.processors
 
 
 @given(geometry)
