@@ -52,9 +52,12 @@ SWITCH_INTERVAL: Final = ProcessEffect(
 FULL_COLLECTIONS: Final = ProcessEffect(
     "full_collections",
     "raises the third threshold of the garbage collector (gc.set_threshold)",
-    "while a graph of 10,000 nodes or more is built or lowered; restored afterwards",
-    "each full collection visits all nodes again, and lowering creates enough objects for many",
-    "lowering a graph of 100,000 nodes takes up to 50% longer",
+    "while a graph of 10,000 nodes or more is built or lowered, and while a background thread "
+    "compiles; restored afterwards",
+    "each full collection visits all nodes again while the other threads wait, and lowering and "
+    "tracing create enough objects for many",
+    "lowering a graph of 100,000 nodes takes up to 50% longer; single steps wait 0.1 s while a "
+    "large network is compiled",
 )
 MALLOC: Final = ProcessEffect(
     "malloc",

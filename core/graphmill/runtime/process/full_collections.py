@@ -1,9 +1,12 @@
-"""Avoid full garbage collections while a large graph is built or lowered.
+"""Avoid full garbage collections while a large graph is built or lowered, and in background jobs.
 
 A full collection visits each object of the process, and starts whenever their number has grown by a
 quarter. Lowering creates tens of objects for each node, all of which stay: a graph of 100,000 nodes
 would be visited again and again, in a third of the time of its lowering. Young objects are
 collected less often, too: JAX adds work of its own to each collection.
+
+Tracing and lowering a program creates hundreds of thousands of objects as well. A full collection
+then holds the GIL for a tenth of a second, and the steps that run meanwhile wait for it.
 """
 
 from __future__ import annotations

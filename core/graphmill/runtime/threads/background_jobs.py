@@ -173,6 +173,10 @@ class BackgroundWork:
             self._work()
 
     def _work(self) -> None:
+        from graphmill.runtime.process.full_collections import (  # many programs start no thread
+            NO_FULL_COLLECTIONS,
+        )
+
         while True:
             with self._lock:
                 if self._is_ending:
@@ -183,7 +187,8 @@ class BackgroundWork:
                     return
                 self._running = self._jobs.popleft()
             try:
-                self._running.run()
+                with NO_FULL_COLLECTIONS:  # which would stop all threads again and again
+                    self._running.run()
             except _JobEndedError:
                 with self._lock:
                     self.num_dropped += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import subprocess
 import sys
@@ -30,6 +31,18 @@ def test_jobs_are_done_in_order_by_a_thread_that_ends() -> None:
     done[0][1].join(30)
     assert not done[0][1].is_alive()
     assert work.num_done == 6
+
+
+def test_no_full_collection_starts_during_a_job() -> None:
+    """It would hold the GIL, and with it all steps, for a tenth of a second."""
+    work, found = BackgroundWork(), []
+    before = gc.get_threshold()
+    for _ in range(2):
+        work.submit(None, lambda: found.append(gc.get_threshold()))
+    assert work.wait_idle(30)
+    if sys.version_info < (3, 14):  # which has no third threshold
+        assert [thresholds[2] > 1_000_000 for thresholds in found] == [True, True]
+    assert gc.get_threshold() == before
 
 
 def test_a_queue_that_is_full_takes_no_more() -> None:
