@@ -12,11 +12,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from graphmill.spi import ControlFlow, topological_order
-from graphmill.spi.graphs import analyse_frames, is_control_trigger, is_merge
+from graphmill.spi.graphs import analyse_frames, is_constant, is_control_trigger, is_merge
 from graphmill_plugins.jit.clustering.contraction import control_inputs
 from graphmill_plugins.jit.clustering.pytree_edges import PytreeEdges
 from graphmill_plugins.jit.clustering.shared_structures import shared_structures
 from graphmill_plugins.jit.idioms.sparse_dedup_analysis import SparseDedupAnalysis
+from graphmill_plugins.jit.ir.handles import takes_handle
 from graphmill_plugins.jit.ir.invariant_nodes import does_nothing, is_source, is_source_or_argument
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from graphmill_plugins.jit.ir.lowering_choices import LoweringChoices
 
 _CALL_WEIGHT: Final = 100  # weight of a node that calls functions
+_LAYERS_OF_PART: Final = 40  # at least; XLA takes a second for that many, longer for more parts
+_WEIGHT_BYTES_OF_PART: Final = 4 << 20  # at least; reading them takes ten times a program's call
 MAX_SIZE: Final = 2500
 """The number of nodes, with those of called functions, above which a cluster is split."""
 MIN_SIZE: Final = 2
@@ -83,21 +86,22 @@ def find_clusters(
         return not (shared or repeated.incomplete([frozenset(part) for part in parts]))
 
     return [
-        part
-        for members in groups
-        for part in _parts(members, eligibility.size, max_size, fits, outside)
+        part for members in groups for part in _parts(members, eligibility, max_size, fits, outside)
     ]
 
 
 def _parts(
     members: list[Node],
-    size_of: Callable[[Node], int],
+    eligibility: Eligibility,
     max_size: int,
     fits: Callable[[list[list[Node]]], bool],
     outside: dict[Node, str],
 ) -> list[list[Node]]:
     """Return the parts of a cluster; the cluster itself if it is small or indivisible."""
-    if sum(map(size_of, members)) <= max_size:
+    size_of = eligibility.size
+    size = sum(map(size_of, members))
+    max_size = min(max_size, -(-size // _num_stages(members, eligibility.choices)))
+    if size <= max_size:
         return [members]
     # Imported here: few graphs are that large.
     from graphmill_plugins.jit.clustering.splitting import READ_BY_SEVERAL, split
@@ -108,6 +112,32 @@ def _parts(
     inside = {node for part in parts for node in part}
     outside.update({node: READ_BY_SEVERAL for node in members if node not in inside})
     return parts
+
+
+def _num_stages(members: list[Node], choices: LoweringChoices) -> int:
+    """Return the number of parts in which a deep network is compiled; 1 for other clusters.
+
+    Each part is used as soon as it is ready, so steps become faster long before the whole network
+    is compiled. A part has so many layers, and so many weights, that the call of one more program
+    is negligible. A cluster that changes variables is not divided: what its forward pass computes
+    and its gradients read would be a result of a program.
+    """
+    weights: dict[Node, int] = {}
+    num_layers = 0
+    if len(members) < 2 * _LAYERS_OF_PART:
+        return 1
+    for node in members:
+        constants = [edge.src for edge in node.in_edges if is_constant(edge.src)]
+        fresh = [one for one in constants if one not in weights]
+        if not fresh:
+            continue
+        kernel = choices.kernel_choice(node)
+        if kernel is None or not kernel.definition.expensive:
+            continue
+        num_layers += 1
+        weights.update((one, one.attrs["value"].numpy().nbytes) for one in fresh)
+    stages = min(num_layers // _LAYERS_OF_PART, sum(weights.values()) // _WEIGHT_BYTES_OF_PART)
+    return stages if stages > 1 and not any(map(takes_handle, members)) else 1
 
 
 def _grouped(

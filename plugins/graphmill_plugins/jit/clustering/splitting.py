@@ -21,7 +21,7 @@ import math
 from collections import Counter
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from graphmill_plugins.jit.ir.handles import HANDLE_TYPES
+from graphmill_plugins.jit.ir.handles import takes_handle
 from graphmill_plugins.jit.ir.invariant_nodes import is_source
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def _writers(members: Sequence[Node]) -> set[Node]:
     inside = set(members)
     found: set[Node] = set()
     for node in members:
-        is_writer = _takes_handle(node) and not any(_data_consumers(node, inside))
+        is_writer = takes_handle(node) and not any(_data_consumers(node, inside))
         if is_writer or any(edge.src in found for edge in _in_edges(node)):
             found.add(node)
     return found
@@ -81,13 +81,9 @@ def _read_by_several(parts: Sequence[Sequence[Node]]) -> set[Node]:
     return {
         node
         for node in part_of
-        if _takes_handle(node)
+        if takes_handle(node)
         and len({part_of[reader] for reader in _data_consumers(node, part_of)}) > 1
     }
-
-
-def _takes_handle(node: Node) -> bool:
-    return any(dtype.is_ref or dtype.base_dtype.name in HANDLE_TYPES for dtype in node.input_types)
 
 
 def _data_consumers(node: Node, inside: Collection[Node]) -> Iterator[Node]:

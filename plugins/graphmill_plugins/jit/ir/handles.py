@@ -13,6 +13,11 @@ HANDLE_TYPES: Final = frozenset({RESOURCE, VARIANT})
 """Names of the dtypes whose values are not arrays."""
 
 
+def takes_handle(node: Node) -> bool:
+    """Return whether an input of a node is a handle or a reference to a variable."""
+    return any(dtype.is_ref or dtype.base_dtype.name in HANDLE_TYPES for dtype in node.input_types)
+
+
 def was_switch(node: Node) -> bool:
     """Return whether a conditional was v1 control flow, whose predicates are scalars.
 

@@ -14,6 +14,7 @@ from graphmill.graph.algorithms import topological_order
 from graphmill.graph.formats.import_export import graph_from_graph_def
 from graphmill.testing.differential import compiled_graphs
 from graphmill.testing.generators.dataflow_graphs import random_graph
+from graphmill_plugins.jit.clustering import grouping
 from graphmill_plugins.jit.clustering.eligibility import Eligibility
 from graphmill_plugins.jit.clustering.grouping import find_clusters
 from graphmill_plugins.jit.clustering.splitting import READ_BY_SEVERAL, split
@@ -151,6 +152,50 @@ def test_structure_is_not_split(graphmill_host: Host) -> None:
         **X,
     )
     assert len(parts_of(made, graphmill_host, 2)) == 1
+
+
+def layers(num_layers: int, num_weights: int) -> list[str]:
+    """Return products of a vector with matrices, each followed by a function."""
+    weights = [
+        f"w{n} = Const(dtype=float32, value='float32: [[{n}.5, 1], [1, 2]]')"
+        for n in range(num_weights)
+    ]
+    nodes = ["y0 = Reshape(x, shape)"]
+    for n in range(num_layers):
+        nodes += [f"p{n} = MatMul(y{n}, w{n % num_weights})", f"y{n + 1} = Tanh(p{n})"]
+    return ["shape = Const(dtype=int32, value='int32: [1, 2]')", *weights, *nodes]
+
+
+def test_deep_network_is_split_so_that_a_part_is_compiled_soon(
+    graphmill_host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deep = graph(*layers(120, 120), **X)
+    assert len(parts_of(deep, graphmill_host, 2500)) == 1  # its weights are small
+    monkeypatch.setattr(grouping, "_WEIGHT_BYTES_OF_PART", 16)
+    parts = parts_of(deep, graphmill_host, 2500)
+    assert [len(part) for part in parts] == [81, 80, 80]
+    assert len(parts_of(graph(*layers(79, 79), **X), graphmill_host, 2500)) == 1
+
+
+def test_layers_that_share_their_weights_stay_together(
+    graphmill_host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are the steps of a recurrent network, which are short."""
+    monkeypatch.setattr(grouping, "_WEIGHT_BYTES_OF_PART", 16)
+    assert len(parts_of(graph(*layers(120, 5), **X), graphmill_host, 2500)) == 1
+
+
+def test_deep_network_that_is_trained_is_not_split(
+    graphmill_host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(grouping, "_WEIGHT_BYTES_OF_PART", 16)
+    trained = graph(
+        *layers(120, 120),
+        "v = VarHandleOp(dtype=float32, shape=[1, 2], shared_name='v')",
+        "u = AssignSubVariableOp(v, y120)",
+        **X,
+    )
+    assert len(parts_of(trained, graphmill_host, 2500)) == 1
 
 
 @pytest.mark.parametrize("seed", range(8))
