@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _EPS = float(np.finfo(np.float64).eps)
 _TERMS = 2000
+_MARGIN = 64
+"""By how much smaller than the precision of the result the change of the last step must be."""
 _BIG = 1 / _EPS
 
 
@@ -32,12 +34,14 @@ def igamma_grad_a(a: Value, x: Value, *, T: np.dtype[Any]) -> Value:
     valid = (a64 > 0) & (x64 > 0) & ~is_far
     upper = valid & (x64 > 1) & (x64 > a64)
     lower = valid & ~upper
-    result[lower] = _series(a64[lower], x64[lower])
-    result[upper] = -_continued_fraction(a64[upper], x64[upper])
+    # Float64 rounds each convergent, so that fewer than four units cannot be told from noise.
+    tolerance = max(float(np.finfo(T).eps) / _MARGIN, 4 * _EPS)
+    result[lower] = _series(a64[lower], x64[lower], tolerance)
+    result[upper] = -_continued_fraction(a64[upper], x64[upper], tolerance)
     return result.astype(T)
 
 
-def _series(a: Value, x: Value) -> Value:
+def _series(a: Value, x: Value, tolerance: float) -> Value:
     """Differentiate x^a e^-x / Γ(a+1) Σ xⁿ / ((a+1) … (a+n))."""
     special: Any = import_optional("scipy.special")
     term, total = np.ones_like(a), np.ones_like(a)
@@ -50,14 +54,14 @@ def _series(a: Value, x: Value) -> Value:
         term = factor * term
         d_total += d_term
         total += term
-        if not (np.abs(d_term) > _EPS * np.abs(d_total)).any():
+        if not (np.abs(d_term) > tolerance * np.abs(d_total)).any():
             break
     log_x = np.log(x)
     scale = np.exp(a * log_x - x - special.gammaln(a + 1))
     return scale * (total * (log_x - special.digamma(a + 1)) + d_total)
 
 
-def _continued_fraction(a: Value, x: Value) -> Value:
+def _continued_fraction(a: Value, x: Value, tolerance: float) -> Value:
     """Differentiate the continued fraction of the upper function, by its convergents p / q."""
     special: Any = import_optional("scipy.special")
     y, z, count = 1 - a, x - a + 2, np.zeros_like(a)
@@ -78,7 +82,7 @@ def _continued_fraction(a: Value, x: Value) -> Value:
         shrink = np.where(np.abs(p) > _BIG, _EPS, 1.0)
         p2, p1, q2, q1 = p2 * shrink, p1 * shrink, q2 * shrink, q1 * shrink
         dp2, dp1, dq2, dq1 = dp2 * shrink, dp1 * shrink, dq2 * shrink, dq1 * shrink
-        if not (np.abs(slope - previous) > _EPS).any():
+        if not (np.abs(slope - previous) > tolerance * np.maximum(np.abs(slope), 1)).any():
             break
     log_x = np.log(x)
     scale = np.exp(a * log_x - x - special.gammaln(a))
