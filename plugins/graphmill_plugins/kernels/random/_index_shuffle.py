@@ -17,11 +17,16 @@ from graphmill_plugins.kernels._support import POINTER_SIZE, check_size
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from numpy.typing import NDArray
+
 _MIN_BLOCK: Final = 16
 _MAX_BLOCK: Final = 64
 _SEQUENCE: Final = 0x7369F885192C0EF5
 _CONSTANT: Final = 0xFFFFFFFC
 _MANY_ROUNDS: Final = 256
+_FEW_ENCRYPTIONS: Final = 100
+"""How many encryptions, about, take as long in Python as those of all blocks in NumPy."""
+_FEW_INDICES: Final = 64
 
 
 def index_shuffle(index: int, key: tuple[int, int, int], largest: int, rounds: int = 4) -> int:
@@ -48,27 +53,57 @@ def index_shuffle(index: int, key: tuple[int, int, int], largest: int, rounds: i
 def shuffled_range(
     indices: range, key: tuple[int, int, int], largest: int, rounds: int = 4
 ) -> list[int]:
-    """Return `index_shuffle` of all indices of a range, computed together.
+    """Return `index_shuffle` of all indices of a range, computed together."""
+    values = np.arange(indices.start, indices.stop, indices.step, dtype=np.uint64)
+    positions: list[int] = shuffled_indices(values, key, largest, rounds).tolist()
+    return positions
 
-    A block has 16 bits or more, so a value of a small range takes tens of thousands of encryptions
-    to return to it. All 65,536 blocks are encrypted once then, and the values looked up.
+
+def shuffled_indices(
+    indices: NDArray[np.uint64], key: tuple[int, int, int], largest: int, rounds: int = 4
+) -> NDArray[np.uint64]:
+    """Return `index_shuffle` of each index of a vector.
+
+    Indices that are encrypted often are encrypted together. A block has 16 bits or more, so an
+    index below a small bound takes tens of thousands of encryptions to return below it. All 65,536
+    blocks are encrypted once then, and looked up.
     """
     if largest == 0:
-        return [0] * len(indices)
+        return np.zeros_like(indices)
+    most_blocks = max(1 << _MIN_BLOCK, largest)
+    if indices.size * most_blocks < _FEW_ENCRYPTIONS * largest:
+        alone = [index_shuffle(index, key, largest, rounds) for index in indices.tolist()]
+        return np.array(alone, np.uint64)
     width = _width(largest)
+    check_size((rounds,), "the list of keys", itemsize=4 * POINTER_SIZE)
     keys = _round_keys(key, rounds, width)
-    values = np.arange(indices.start, indices.stop, indices.step, dtype=np.uint64)
     encrypt: Callable[[Any], Any] = partial(_encrypted, keys=keys, width=width)
     if largest < 1 << _MIN_BLOCK:
-        encrypt = encrypt(np.arange(1 << _MIN_BLOCK, dtype=np.uint64)).__getitem__
+        blocks = encrypt(np.arange(1 << _MIN_BLOCK, dtype=np.uint16))
+        if indices.size <= _FEW_INDICES:
+            return _followed(indices, blocks, largest)
+        encrypt = blocks.astype(np.uint64).__getitem__
+    values = indices.copy()
     pending: Any = slice(None)
     while True:
         check_cancelled()
         values[pending] = encrypt(values[pending])
         pending = np.flatnonzero(values > largest)
         if not pending.size:
-            positions: list[int] = values.tolist()
-            return positions
+            return values
+
+
+def _followed(
+    indices: NDArray[np.uint64], blocks: NDArray[np.uint16], largest: int
+) -> NDArray[np.uint64]:
+    """Look up few indices in all encrypted blocks, one by one, until they are in range."""
+    positions = []
+    for index in indices.tolist():
+        block = blocks.item(index)
+        while block > largest:
+            block = blocks.item(block)
+        positions.append(block)
+    return np.array(positions, np.uint64)
 
 
 def _width(largest: int) -> int:

@@ -5,20 +5,19 @@ Semantics: tensorflow/core/kernels/random_index_shuffle_ops.cc.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
 from graphmill_plugins.kernels._support import shape_text
-from graphmill_plugins.kernels.random._index_shuffle import index_shuffle
+from graphmill_plugins.kernels.random._index_shuffle import shuffled_indices
 
 if TYPE_CHECKING:
     from graphmill.spi import Value
 
 _WORD = (1 << 32) - 1
-_MASK64 = (1 << 64) - 1
 
 
 @kernel("RandomIndexShuffle", host=True)
@@ -33,20 +32,33 @@ def random_index_shuffle(index: Value, seed: Value, max_index: Value, rounds: in
         raise InvalidArgumentError(f"rounds must be even and at least 4, got {rounds}")
     count = max(np.size(index), np.size(max_index), np.size(seed) // 3)
     _check_shapes(index, seed, max_index, count)
-    indices = np.broadcast_to(index, (count,)).tolist()
-    largest = np.broadcast_to(max_index, (count,)).tolist()
-    keys = np.broadcast_to(seed, (count, 3)).tolist()
-    shuffled = []
-    for position, bound, key in zip(indices, largest, keys, strict=True):
-        if position & _MASK64 > bound & _MASK64:
-            raise InvalidArgumentError(f"index {position} exceeds the largest index, {bound}")
-        first, second, third = (word & _WORD for word in key)
-        shuffled.append(
-            index_shuffle(position & _MASK64, (first, second, third), bound & _MASK64, rounds)
-        )
-    result = np.array(shuffled, np.uint64).astype(index.dtype)
+    indices = np.broadcast_to(index, (count,)).astype(np.uint64)
+    largest = np.broadcast_to(max_index, (count,)).astype(np.uint64)
+    for row in np.flatnonzero(indices > largest):
+        position, bound = (np.broadcast_to(each, (count,))[row] for each in (index, max_index))
+        raise InvalidArgumentError(f"index {position} exceeds the largest index, {bound}")
+    shuffled = np.empty(count, np.uint64)
+    for (bound, *key), rows in _permutations(largest, seed).items():
+        first, second, third = key
+        shuffled[rows] = shuffled_indices(indices[rows], (first, second, third), bound, rounds)
+    result = shuffled.astype(index.dtype)
     is_scalar = np.ndim(index) == np.ndim(max_index) == 0 and np.ndim(seed) == 1
     return result[0] if is_scalar else result
+
+
+def _permutations(largest: Value, seed: Value) -> dict[tuple[int, ...], Any]:
+    """Return the rows of each permutation, which a largest index and a seed choose."""
+    if seed.ndim == 1 and (largest == largest[:1]).all():
+        return {(int(bound), *_words(seed)): slice(None) for bound in largest[:1]}
+    rows: dict[tuple[int, ...], list[int]] = {}
+    keys = np.broadcast_to(seed, (len(largest), 3))
+    for row, (bound, key) in enumerate(zip(largest.tolist(), keys, strict=True)):
+        rows.setdefault((bound, *_words(key)), []).append(row)
+    return rows
+
+
+def _words(key: Value) -> list[int]:
+    return [word & _WORD for word in key.tolist()]
 
 
 def _check_shapes(index: Value, seed: Value, max_index: Value, count: int) -> None:
