@@ -180,7 +180,7 @@ def choose_columns(
                 f"{location}: no column is named {name!r}{suggest(name, header)}; "
                 f"the columns are {_listed(header)}"
             )
-            raise _with_separator_note(error, header)
+            raise _with_vector_note(_with_separator_note(error, header), specs[name])
     return Columns(tuple(header), of_input, vectors)
 
 
@@ -312,6 +312,17 @@ def _with_separator_note(error: InvalidArgumentError, cells: Sequence[str]) -> I
                 f"look separated by {name}"
             )
             return error
+    return error
+
+
+def _with_vector_note(error: InvalidArgumentError, spec: InputSpec) -> InvalidArgumentError:
+    """Return an error without advice with the columns that a vector may have."""
+    if spec.shape and tuple(spec.shape) != (1,) and not hasattr(error, "__notes__"):
+        name = spec.name
+        error.add_note(
+            f"try: columns {name}[0], {name}[1] and so on for the elements of each row, or a "
+            f"column {name} with cells such as [1, 2]"
+        )
     return error
 
 

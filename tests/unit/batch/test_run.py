@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from graphmill import batch, errors, files, proto, tf_record
+from graphmill import Graph, batch, errors, files, ops, proto, tf_record
 from graphmill.plugin.host import default_host
 
 if TYPE_CHECKING:
@@ -167,6 +167,18 @@ def test_member_of_another_name_than_the_only_input_is_refused(sums: str, tmp_pa
     message = r"rows\.jsonl:1 has no value for input 'x'; did you mean 'xs'\?; it has 'xs'"
     with pytest.raises(errors.InvalidArgumentError, match=message):
         list(batch.predict(sums, each=path))
+
+
+def test_columns_of_a_vector_are_explained(tmp_path: Path) -> None:
+    graph = Graph()
+    with graph.as_default():
+        x = graph.placeholder("float32", [None, 2], name="x")
+        ops.math.add(x, graph.placeholder("float32", [None, 1], name="y"), name="z")
+    (tmp_path / "m.pb").write_bytes(graph.as_graph_def().SerializeToString())
+    (tmp_path / "rows.csv").write_text("a,b,y\n1,2,3\n")
+    with pytest.raises(errors.InvalidArgumentError, match="no column is named 'x'") as caught:
+        batch.run(tmp_path / "m.pb", tmp_path / "rows.csv", tmp_path / "out.csv")
+    assert "columns x[0], x[1] and so on" in caught.value.__notes__[0]
 
 
 def test_columns_separated_by_semicolons_are_pointed_out(
