@@ -121,12 +121,13 @@ def prove_conditional(item: Conditional, liveness: Liveness, keep: Collection[No
     merges = set(item.merges)
     check_removable(item.nodes, keep)
     for switch in item.switches:
-        if any(
-            is_merge(e.dst) and e.dst.input_types[e.dst_input].is_ref
-            for e in switch.out_edges
-            if not e.is_control
-        ):
-            raise NotProvenError(f"{switch.name} passes a reference to a Merge")
+        for edge in switch.out_edges:
+            is_data = not edge.is_control and is_merge(edge.dst)
+            if is_data and edge.dst.input_types[edge.dst_input].is_ref:
+                raise NotProvenError(
+                    f"{switch.name} passes a reference to {edge.dst.name} (Merge); return the "
+                    "value of the variable (Identity) from each branch"
+                )
         _check_uses(switch, sides, merges, liveness)
     for branch, members in zip(sides, item.sides, strict=True):
         for node in members:

@@ -84,20 +84,73 @@ def test_reference_that_is_assigned_again() -> None:
     check(twice)
 
 
-def test_reference_to_one_of_two_variables_is_refused() -> None:
+def one_of_two(graph: Any, x: Any, use: Any) -> tuple[Any, Any]:
+    """Return the variables `v` and `w`, and what `use` makes of references in two branches.
+
+    Args:
+        graph: the graph.
+        x: `v` is chosen if it is positive.
+        use: gets the references to `w` and `v` in their branches, and a function that joins them.
+    """
+    v = graphmill.Variable(1.0, name="v", use_resource=False)
+    w = graphmill.Variable(5.0, name="w", use_resource=False)
+    positive = x > 0.0
+    sides = [
+        ops.control_flow.ref_switch(graph.get_tensor_by_name(f"{name}:0"), positive)
+        for name in ("w", "v")
+    ]
+
+    def join(no: Any, yes: Any) -> Any:
+        return ops.control_flow.ref_merge([no, yes]).output
+
+    return (v, w), use(sides[0].output_false, sides[1].output_true, join)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda no, yes, join: join(no, yes) * 3.0,
+        lambda no, yes, join: join(ops.state.assign_add(no, 2.0), yes) * 3.0,
+        lambda no, yes, join: join(no, ops.state.assign_sub(yes, array_of(yes))) * 3.0,
+    ],
+)
+def test_reference_to_one_of_two_variables_that_is_read(use: Any) -> None:
     with graphmill.Graph().as_default() as graph:
         x = graph.placeholder("float32", [], name="x")
-        for name in ("v", "w"):
-            graphmill.Variable(1.0, name=name, use_resource=False)
-        positive = x > 0.0
-        sides = [
-            ops.control_flow.ref_switch(graph.get_tensor_by_name(f"{name}:0"), positive)
-            for name in ("v", "w")
-        ]
-        merged = ops.control_flow.ref_merge([sides[0].output_false, sides[1].output_true]).output
-        y = merged * 3.0
+        variables, y = one_of_two(graph, x, use)
         init = graphmill.global_variables_initializer()
     with graphmill.Session(graph=graph) as session:
         session.run(init)
-        with pytest.raises(errors.UnimplementedError, match="passes a reference to a Merge"):
+        function = graphmill.export.convert(session, "jax", {"x": x}, {"y": y})
+        for value in (2.0, -1.0):
+            session.run(init)
+            expected = session.run(y, {x: value}), session.run(variables)
+            found, params = jax.jit(function.update)(function.params, {"x": np.float32(value)})
+            assert (found["y"], [params["v"], params["w"]]) == (expected[0], list(expected[1]))
+
+
+def assigned_later(no: Any, yes: Any, join: Any) -> Any:
+    """Read the joined reference after `v` was assigned outside of the branches."""
+    merged = join(no, yes)
+    v = graphmill.get_default_graph().get_tensor_by_name("v:0")
+    with graphmill.get_default_graph().control_dependencies([ops.state.assign_add(v, 1.0)]):
+        return merged * 3.0
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda no, yes, join: ops.state.assign_add(join(no, yes), 1.0) * 3.0,
+        assigned_later,
+    ],
+)
+def test_reference_to_one_of_two_variables_that_is_assigned_is_refused(use: Any) -> None:
+    with graphmill.Graph().as_default() as graph:
+        x = graph.placeholder("float32", [], name="x")
+        _, y = one_of_two(graph, x, use)
+        init = graphmill.global_variables_initializer()
+    with graphmill.Session(graph=graph) as session:
+        session.run(init)
+        problem = r"passes a reference to RefMerge \(Merge\); return the value"
+        with pytest.raises(errors.UnimplementedError, match=problem):
             graphmill.export.convert(session, "jax", {"x": x}, {"y": y})
