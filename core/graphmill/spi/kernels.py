@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from graphmill.runtime.debug_sinks import WatchedTensor as WatchedTensor
     from graphmill.runtime.debug_sinks import publish as publish
     from graphmill.runtime.kernels.kernel_errors import not_a_scalar as not_a_scalar
+    from graphmill.runtime.kernels.op_kernel import NOT_NOW as NOT_NOW
     from graphmill.runtime.kernels.op_kernel import UNIQUE_INDICES as UNIQUE_INDICES
     from graphmill.runtime.resources.exclusive_update import writable as writable
     from graphmill.runtime.steps.current_step import cancellable as cancellable
@@ -48,7 +49,7 @@ else:
             ),
             "graphmill.runtime.debug_sinks": "WatchedTensor publish",
             "graphmill.runtime.resources.exclusive_update": "writable",
-            "graphmill.runtime.kernels.op_kernel": "UNIQUE_INDICES",
+            "graphmill.runtime.kernels.op_kernel": "NOT_NOW UNIQUE_INDICES",
             "graphmill.runtime.kernels.kernel_errors": "not_a_scalar",
             "graphmill.runtime.steps.frame_ids": "ROOT_FRAME_ITERATION",
             "graphmill.runtime.steps.step_container": "StepContainer",

@@ -25,6 +25,7 @@ from graphmill.spi.executors import (
     sync_device,
     thread_id,
 )
+from graphmill.spi.kernels import NOT_NOW
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -178,6 +179,11 @@ class ExecutorState:
             kernel = item.kernel
             inputs = [OpKernelContext(self.args, kernel, iteration), *inputs]  # type: ignore[arg-type]
         if item.is_async:
+            try_now = item.try_now
+            if try_now is not None and self._recorder is None:
+                result = try_now(*inputs)
+                if result is not NOT_NOW:
+                    return result
             return self._call_async(item, iteration, inputs)
         if item.is_expensive:
             return self._call_expensive(item, iteration, inputs)

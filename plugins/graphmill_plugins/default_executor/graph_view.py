@@ -74,6 +74,7 @@ class NodeItem:
         is_transfer: whether it runs even if it is dead: it sends or receives.
         is_arg, is_retval: whether it stands for an argument or a result; `index` is which.
         takes_context, is_async, is_expensive: how the kernel is called.
+        try_now: an asynchronous kernel's call for when nothing has to be waited for, or None.
         cost_ns: estimated cost of an expensive kernel; a statistic, so written without a lock.
         last_outputs: type, shape and size of its output in the last traced run, which the next one
             records again if they are the same; a new record costs more than the comparison.
@@ -118,6 +119,7 @@ class NodeItem:
         "pending",
         "ref_inputs",
         "takes_context",
+        "try_now",
     )
 
     def __init__(self, item_id: int, node: Node) -> None:
@@ -146,6 +148,7 @@ class NodeItem:
         self.pending = _initial_pending(node, is_merge=self.is_merge)
         self.kernel: OpKernel | None = None
         self.compute: Callable[..., Any] | None = None
+        self.try_now: Callable[..., Any] | None = None
         self.takes_context = self.is_async = self.is_expensive = False
         self.cost_ns = 0
         self.last_outputs: tuple[Any, ...] = ((None, (), 0),)
@@ -168,6 +171,7 @@ class NodeItem:
         self.compute = kernel.compute
         self.takes_context = kernel.definition.stateful
         self.is_async = kernel.definition.async_
+        self.try_now = kernel.try_now
         self.is_expensive = kernel.definition.expensive
         self.is_plain = not (self.takes_context or self.ref_inputs or self.is_expensive)
         self.forwards = kernel.definition.forwards

@@ -15,7 +15,7 @@ from graphmill.runtime.dead import DEAD
 from graphmill.runtime.devices.device import Device, DeviceAttributes
 from graphmill.runtime.executor import ExecutorArgs, LocalExecutorParams
 from graphmill.runtime.kernels.kernel import KernelDef
-from graphmill.runtime.kernels.op_kernel import OpKernel
+from graphmill.runtime.kernels.op_kernel import NOT_NOW, OpKernel
 from graphmill.runtime.resources.variables import Ref
 from graphmill.runtime.steps.call_frame import CallFrame
 from graphmill.runtime.steps.cancellation import CancellationManager
@@ -298,6 +298,31 @@ def test_e6_a_kernel_that_is_done_later_by_any_thread() -> None:
     thread.start()
     assert bench.run(ONE) == [5]
     thread.join()
+
+
+@pytest.mark.parametrize("has_to_wait", [False, True])
+def test_e6_async_kernel_is_called_only_if_it_has_to_wait(
+    has_to_wait: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried = []
+
+    def try_now(ctx: Any, x: Any) -> Any:
+        tried.append(x)
+        return NOT_NOW if has_to_wait else x + ONE
+
+    made = Bench._kernel
+
+    def with_try_now(bench: Bench, node: Any) -> OpKernel:
+        kernel = made(bench, node)
+        kernel.set_try_now(try_now)
+        return kernel
+
+    monkeypatch.setattr(Bench, "_kernel", with_try_now)
+    nodes = ARG, neg("a", "arg"), ret("a")
+    bench = Bench(*nodes, a=("async", lambda ctx, x, done: done(x + ONE)))
+    assert bench.run(ONE) == [2]
+    assert tried == [ONE]
+    assert bench.log == ["a"] * has_to_wait
 
 
 def test_e6_a_kernel_without_outputs_may_be_asynchronous() -> None:

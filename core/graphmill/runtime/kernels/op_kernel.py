@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from graphmill.runtime.resources.variables import Variable
     from graphmill.typing import ArrayNamespace
 
+NOT_NOW: Final = object()
+"""What `try_now` of an asynchronous kernel returns if the call has to wait."""
 UNIQUE_INDICES: Final = "unique_indices"
 """Key of `OpKernel.state`: true while tracing a sparse update whose row indices are unique;
 out-of-range indices are dropped."""
@@ -127,6 +129,7 @@ class OpKernel:
     """
 
     __slots__ = (
+        "_immediate",
         "compute",
         "definition",
         "device",
@@ -161,6 +164,22 @@ class OpKernel:
         self.gives_dead = True
         self.state: dict[Any, Any] = {}
         self.variable: Variable | None = None
+        self._immediate: tuple[Any, Callable[..., Any]] | None = None
+
+    @property
+    def try_now(self) -> Callable[..., Any] | None:
+        """The call of an asynchronous kernel's `try_now`; None if it has none.
+
+        It takes the inputs of `compute` without `done`, and returns what a synchronous kernel
+        returns, or `NOT_NOW`; then `compute` must be called. There is none if `compute` was
+        replaced, because whoever did that wants to see each call.
+        """
+        immediate = self._immediate
+        return None if immediate is None or immediate[0] is not self.compute else immediate[1]
+
+    def set_try_now(self, try_now: Callable[..., Any]) -> None:
+        """Set `try_now`, which is valid for the current `compute`."""
+        self._immediate = self.compute, try_now
 
     def for_node(self, node_name: str, compute: Callable[..., Any]) -> OpKernel:
         """Return this kernel for another node with the same op and attrs.
@@ -208,9 +227,12 @@ def bind(
     check_attr_widths(op_def, attrs, construction.node_name)
     function: Any = definition.function
     variable: Variable | None = None
+    try_now: Callable[..., Any] | None = None
     if isinstance(function, type):
         kernel: Any = function(construction)
         compute: Callable[..., Any] = kernel.__call__
+        if definition.async_:
+            try_now = getattr(kernel, "try_now", None)
         if definition.variable:
             variable = getattr(kernel, definition.variable)
     else:
@@ -228,6 +250,8 @@ def bind(
     if flatten is not None:
         wrap = _flatten_done if definition.async_ else _flatten_result
         compute = wrap(compute, flatten)
+        if try_now is not None:
+            try_now = _flatten_immediate(try_now, flatten)
     compute = _group_inputs(compute, op_def, attrs, offset=int(definition.stateful))
     bound = OpKernel(
         compute,
@@ -239,6 +263,9 @@ def bind(
         owner,
     )
     bound.variable = variable
+    if try_now is not None:
+        grouped = _group_inputs(try_now, op_def, attrs, offset=int(definition.stateful))
+        bound.set_try_now(grouped)
     bound.gives_dead = op_def.traits.may_be_dead or op_def.traits.boundary is not Boundary.NONE
     return bound
 
@@ -310,6 +337,16 @@ def _flatten_result(
     compute: Callable[..., Any], flatten: Callable[[Any], Any]
 ) -> Callable[..., Any]:
     return lambda *inputs: flatten(compute(*inputs))
+
+
+def _flatten_immediate(
+    try_now: Callable[..., Any], flatten: Callable[[Any], Any]
+) -> Callable[..., Any]:
+    def call(*inputs: Any) -> Any:
+        result = try_now(*inputs)
+        return result if result is NOT_NOW else flatten(result)
+
+    return call
 
 
 def _flatten_done(compute: Callable[..., Any], flatten: Callable[[Any], Any]) -> Callable[..., Any]:

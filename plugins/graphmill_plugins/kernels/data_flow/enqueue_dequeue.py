@@ -13,7 +13,7 @@ import numpy as np
 
 from graphmill.errors import InvalidArgumentError, OpError
 from graphmill.spi import kernel
-from graphmill.spi.kernels import shape_of_value
+from graphmill.spi.kernels import NOT_NOW, shape_of_value
 from graphmill_plugins.kernels._partial_shape import is_compatible, is_fully_defined
 from graphmill_plugins.kernels._support import check_size, shape_text
 from graphmill_plugins.kernels.data_flow._queue import Dequeue, Enqueue
@@ -79,22 +79,31 @@ def _names(types: Sequence[DType]) -> str:
 class EnqueueKernel(_TransferKernel):
     """Add an element to a queue, waiting for room."""
 
+    def try_now(self, ctx: OpKernelContext, handle: Any, components: list[Value]) -> Any:
+        """Add the element if there is room, else return `NOT_NOW`."""
+        queue = self._queue(ctx, handle)
+        return () if queue.put_now(self._element(queue, components)) else NOT_NOW
+
     def __call__(
         self, ctx: OpKernelContext, handle: Any, components: list[Value], done: Done
     ) -> None:
         """Call `done` when the element is in the queue."""
         queue = self._queue(ctx, handle)
+        element = self._element(queue, components)
+        if queue.put_now(element):
+            done()
+        else:
+            _submit(ctx, queue, Enqueue([element], done))
+
+    @staticmethod
+    def _element(queue: Queue, components: list[Value]) -> Element:
         if queue.shapes is not None:
             checked = zip(components, queue.shapes, queue.dtypes, strict=True)
             for index, (value, shape, dtype) in enumerate(checked):
                 actual = shape_of_value(value, dtype)
                 if not is_compatible(shape, actual):
                     raise _shape_error(index, shape, actual)
-        element = tuple(map(keepable, components))
-        if queue.put_now(element):
-            done()
-        else:
-            _submit(ctx, queue, Enqueue([element], done))
+        return tuple(map(keepable, components))
 
 
 @kernel("QueueEnqueueMany", "QueueEnqueueManyV2", async_=True, waits=True, effects=_STATE)
@@ -146,6 +155,11 @@ def _check_batch(queue: Queue, components: list[Value]) -> None:
 @kernel("QueueDequeue", "QueueDequeueV2", async_=True, waits=True, effects=_STATE)
 class DequeueKernel(_TransferKernel):
     """Take an element from a queue, waiting for one."""
+
+    def try_now(self, ctx: OpKernelContext, handle: Any) -> Any:
+        """Return the components if there is an element, else `NOT_NOW`."""
+        element = self._queue(ctx, handle).take_now()
+        return NOT_NOW if element is None else element
 
     def __call__(self, ctx: OpKernelContext, handle: Any, done: Done) -> None:
         """Call `done` with the components."""

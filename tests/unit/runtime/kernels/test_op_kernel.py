@@ -12,7 +12,13 @@ from graphmill import dtypes, errors
 from graphmill.ops.attrs.attr_types import FuncAttr, ShapeAttr, TensorAttr
 from graphmill.ops.definition.op_def import ArgDef, AttrDef, OpDef
 from graphmill.runtime.kernels.kernel import KernelDef, kernel, kernels_of
-from graphmill.runtime.kernels.op_kernel import OpKernelConstruction, bind, python_value
+from graphmill.runtime.kernels.op_kernel import (
+    NOT_NOW,
+    OpKernel,
+    OpKernelConstruction,
+    bind,
+    python_value,
+)
 from graphmill.runtime.resources.variables import Variable
 
 ADD = OpDef(
@@ -244,6 +250,36 @@ def test_e6_the_outputs_of_an_asynchronous_kernel_go_flat_too(error: Any) -> Non
     compute = bound(split, SPLIT, T=dtypes.int32, N=2)
     compute("ctx", 7, 1, 2, done=lambda outputs, error: outcome.append((outputs, error)))
     assert outcome == [([7, 1, 2], None) if error is None else (None, error)]
+
+
+def test_e6_try_now_has_the_inputs_and_outputs_of_the_kernel() -> None:
+    @kernel("Split", async_=True)
+    class Split:
+        def __init__(self, construction: OpKernelConstruction) -> None:
+            del construction
+
+        def try_now(self, ctx: Any, axis: Any, values: list[Any]) -> Any:
+            return NOT_NOW if axis < 0 else (axis, values)
+
+        def __call__(self, ctx: Any, axis: Any, values: list[Any], done: Any) -> None:
+            done((axis, values))
+
+    (definition,) = kernels_of(Split)
+    made = bind(definition, OpKernelConstruction("n", SPLIT, {"T": dtypes.int32, "N": 2}, None, np))
+    assert made.try_now is not None
+    assert made.try_now("ctx", 7, 1, 2) == [7, 1, 2]
+    assert made.try_now("ctx", -1, 1, 2) is NOT_NOW
+
+
+def test_e6_try_now_is_not_used_past_a_replaced_call() -> None:
+    made = OpKernel(lambda: None, KernelDef(("Add",), None, async_=True), "n", "Add")
+    made.set_try_now(lambda: 1)
+    assert made.try_now is not None
+    for changed in (made.with_call(lambda: None), made.for_node("m", made.compute)):
+        assert changed.try_now is None
+    compute = made.compute
+    made.compute = lambda *inputs: compute(*inputs)
+    assert made.try_now is None
 
 
 def test_e11_missing_attr_is_an_internal_error() -> None:
