@@ -10,6 +10,7 @@ import contextlib
 import importlib
 import io
 import struct
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -68,8 +69,7 @@ def _first_opened(contents: bytes, formats: tuple[str, ...]) -> Any:
     for an image of another format.
     """
     for name in formats:
-        module = importlib.import_module(f"PIL.{_CLASSES[name]}ImagePlugin")
-        image_class = getattr(module, f"{_CLASSES[name]}ImageFile")
+        image_class = _class_for(name)
         try:
             return image_class(io.BytesIO(contents))
         except (OSError, ValueError, SyntaxError):
@@ -77,6 +77,13 @@ def _first_opened(contents: bytes, formats: tuple[str, ...]) -> Any:
     raise errors.InvalidArgumentError(
         f"Unknown image file format. One of {', '.join(formats)} required."
     )
+
+
+@cache
+def _class_for(name: str) -> Any:
+    """Return Pillow's class of the images of a format."""
+    module = importlib.import_module(f"PIL.{_CLASSES[name]}ImagePlugin")
+    return getattr(module, f"{_CLASSES[name]}ImageFile")
 
 
 def _check_size(image: Any, length: int) -> None:
@@ -126,7 +133,9 @@ def _pixels(image: Any, channels: int, options: JpegOptions = _DEFAULTS) -> Any:
             return _spread((np.asarray(image).astype(np.uint16) >> 8).astype(np.uint8), channels)
         if channels == 1 and image.format == "PNG" and image.mode not in ("1", "L", "LA"):
             return _grey(np.asarray(image.convert("RGB")))
-        array = np.asarray(image.convert(_MODES[channels]))
+        image.load()  # which may change the mode
+        mode = _MODES[channels]
+        array = np.asarray(image if image.mode == mode else image.convert(mode))
     return array.reshape(*array.shape[:2], channels)
 
 

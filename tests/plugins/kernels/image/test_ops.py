@@ -36,6 +36,15 @@ def test_png_round_trips(call: Callable[..., Any], channels: int) -> None:
     np.testing.assert_array_equal(call("DecodeImage", encoded), pixels)
 
 
+def test_pixels_that_have_the_wanted_channels_are_not_converted(
+    call: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pixels = RNG.integers(0, 256, (5, 7, 3)).astype(np.uint8)
+    encoded = file_of(pixels, "PNG")
+    monkeypatch.delattr("PIL.Image.Image.convert")
+    np.testing.assert_array_equal(call("DecodePng", encoded, channels=3), pixels)
+
+
 def test_16_bits_are_scaled_and_cut(call: Callable[..., Any]) -> None:
     grey = RNG.integers(0, 65536, (4, 5)).astype(np.uint16)
     encoded = file_of(grey, "PNG")
