@@ -12,7 +12,7 @@ import numpy as np
 
 from graphmill import dtypes
 from graphmill.spi.kernels import cancellable
-from graphmill_plugins.kernels._support import namespace_of
+from graphmill_plugins.kernels._support import check_size, namespace_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,6 +56,9 @@ def stacked(
     """Return elements that all have `shape` as one tensor with a new first axis."""
     if not values:
         return zeros(xp, (0, *shape), dtype)
+    # The elements may be the same one many times.
+    itemsize = dtype.as_numpy_dtype.itemsize
+    check_size((len(values), *shape), "the stacked elements", itemsize=itemsize)
     if dtype.kind in "sh":
         return _stacked_objects(values, shape, dtype)
     if not shape:
@@ -79,6 +82,8 @@ def joined(xp: ArrayNamespace, values: Sequence[Value]) -> Value:
     """Return elements of rank one or more concatenated along the first axis."""
     if len(values) == 1:
         return values[0]
+    shape = (sum(map(len, values)), *values[0].shape[1:])
+    check_size(shape, "the concatenated elements", itemsize=values[0].dtype.itemsize)
     return namespace_of(xp, values[0]).concatenate(values)
 
 

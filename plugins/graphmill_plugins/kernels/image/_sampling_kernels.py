@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from graphmill.errors import InvalidArgumentError
+from graphmill_plugins.kernels._support import check_size
 from graphmill_plugins.kernels.image._taps import Taps
 
 if TYPE_CHECKING:
@@ -108,6 +109,7 @@ class Axis(NamedTuple):
 def weights(kernel: SamplingKernel, axis: Axis) -> Any:
     """Return the matrix (output, size) that scales and translates an axis, in float32."""
     width, reach, centre = _geometry(kernel, axis)
+    check_size((len(centre), axis.size), "the matrix of weights", itemsize=16)  # and temporaries
     first, last = _first(axis, centre - reach), np.floor(centre + reach - _F(0.5))
     last = np.clip(last, 0, axis.size - 1)
     pixels = np.arange(axis.size, dtype=np.float32)

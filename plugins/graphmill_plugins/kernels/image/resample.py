@@ -15,7 +15,7 @@ import numpy as np
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
-from graphmill_plugins.kernels._support import shape_text
+from graphmill_plugins.kernels._support import check_size, shape_text
 from graphmill_plugins.kernels.image import _sampling_kernels
 from graphmill_plugins.kernels.image._taps import all_used, matrix_taps, tapped, transposed
 from graphmill_plugins.kernels.image.resize import (
@@ -102,6 +102,7 @@ def area_weights(size: int, new_size: int, align_corners: bool) -> Any:
 def _weights(make: Callable[..., Any], size: int, new_size: int, *alignment: bool) -> Any:
     """Return the matrix that `make` computes; small ones are cached for the following steps."""
     is_small = size * new_size <= _MAX_CACHED_ELEMENTS
+    check_size((new_size, size), "the matrix of weights", itemsize=4)
     return (
         _cached(make, size, new_size, *alignment) if is_small else make(size, new_size, *alignment)
     )

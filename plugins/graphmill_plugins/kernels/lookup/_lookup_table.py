@@ -15,6 +15,7 @@ import numpy as np
 from graphmill import dtypes, errors
 from graphmill.spi.kernels import cancellable
 from graphmill.spi.process import fork_safe_lock
+from graphmill_plugins.kernels._support import check_size
 from graphmill_plugins.kernels.lookup._integer_index import IntegerIndex
 
 if TYPE_CHECKING:
@@ -135,7 +136,9 @@ class LookupTable:
                 np.fromiter(map(get, block, each), dtype, len(block)) for block in _blocks(flat)
             ]
             return np.concatenate(parts).reshape(shape)
-        out = np.empty(shape, self.value_dtype.as_numpy_dtype)
+        dtype = self.value_dtype.as_numpy_dtype
+        check_size(shape, "the values of all keys", itemsize=dtype.itemsize)
+        out = np.empty(shape, dtype)
         out[...] = default
         rows = out.reshape(-1, *self.value_shape)
         missing = object()
@@ -400,9 +403,12 @@ class DenseTable(LookupTable):
         """Return one row per bucket: the entries, then empty keys with zeros."""
         with self._lock:
             count, (keys, values) = self._buckets.count, super().export()
-        all_keys = np.empty((count, *(self.key_shape or (1,))), keys.dtype)
+        shapes = [(count, *(shape or (1,))) for shape in (self.key_shape, self.value_shape)]
+        for shape, found in zip(shapes, (keys, values), strict=True):
+            check_size(shape, "a tensor with a row per bucket", itemsize=found.itemsize)
+        all_keys = np.empty(shapes[0], keys.dtype)
         fill = b"" if values.dtype.kind == "O" else 0
-        all_values = np.full((count, *(self.value_shape or (1,))), fill, values.dtype)
+        all_values = np.full(shapes[1], fill, values.dtype)
         all_keys[...] = self._empty
         all_keys[: len(keys)] = keys.reshape(-1, *all_keys.shape[1:])
         all_values[: len(keys)] = values.reshape(-1, *all_values.shape[1:])

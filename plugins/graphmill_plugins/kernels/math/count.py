@@ -125,6 +125,7 @@ def sparse_bincount(
     if dense_shape.shape[0] == 2:
         rows = int(dense_shape[0])
         positions, shape = (indices[:, 0], values), (rows, count)
+        check_size(shape, "the counts", itemsize=weights.dtype.itemsize)
     return _count_into(np.zeros(shape, weights.dtype), positions, weights, binary_output, count)
 
 
@@ -141,7 +142,9 @@ def ragged_bincount(
     values, weights = values.reshape(-1), weights.reshape(-1)
     count = _check_bins(values, size, weights, like=values.shape)
     rows = rows_of_splits(splits, values.size)
-    bins = np.zeros((splits.size - 1, count), weights.dtype)
+    shape = (splits.size - 1, count)
+    check_size(shape, "the counts", itemsize=weights.dtype.itemsize)
+    bins = np.zeros(shape, weights.dtype)
     return _count_into(bins, (rows, values), weights, binary_output, count)
 
 

@@ -295,6 +295,7 @@ def _rows_of_gradient(grad: Value, ids: Value, scale: str) -> Value:
     wide = grad.astype(np.float32) if is_narrow(grad.dtype) else grad
     if scale != "sum":
         wide = wide / _divisors(ids, grad.shape[0], scale, wide)
+    check_size((len(ids), *wide.shape[1:]), "the rows of the ids", itemsize=wide.dtype.itemsize)
     return wide[ids]
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
 from graphmill_plugins._optional import import_optional
-from graphmill_plugins.kernels._support import INT32_MAX, shape_text
+from graphmill_plugins.kernels._support import INT32_MAX, check_size, shape_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -134,6 +134,7 @@ def from_indices(dense_shape: tuple[int, ...], indices: Value, values: Value) ->
             f"a CSR matrix of shape {shape_text(dense_shape)} with {len(values)} values has more "
             "rows or values than 32 bits can count"
         )
+    check_size((batch, rows + 1), "the row pointers", itemsize=12)  # and the counts of values
     flat = indices[:, -2] + (indices[:, 0] * rows if rank == 3 else 0)
     if (flat[1:] < flat[:-1]).any():
         raise InvalidArgumentError("the indices of a CSR matrix must be in row-major order")

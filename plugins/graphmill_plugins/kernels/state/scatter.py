@@ -15,7 +15,7 @@ import numpy as np
 from graphmill import dtypes, errors
 from graphmill.spi import KernelDef, KernelTable, kernel
 from graphmill.spi.kernels import writable
-from graphmill_plugins.kernels._support import namespace_of, shape_text
+from graphmill_plugins.kernels._support import check_size, namespace_of, shape_text
 from graphmill_plugins.kernels.math.division import truncated_quotient
 from graphmill_plugins.kernels.segment_reduce import (
     are_short,
@@ -301,6 +301,8 @@ def resource_gather(
             f"{shape_text(params.shape)}"
         )
     check_indices(indices, params.shape[batch_dims])
+    rest = params.shape[batch_dims + 1 :]
+    check_size((*indices.shape, *rest), "the gathered rows", itemsize=params.dtype.itemsize)
     if batch_dims == 0:
         return namespace_of(ctx.xp, params).take(params, indices, axis=0)
     if params.shape[:batch_dims] != indices.shape[:batch_dims]:
@@ -321,6 +323,8 @@ def resource_gather_nd(
     params, vectors = initialized(variable_of(resource)), np.asarray(indices)
     _check_dtype(params, dtype)
     vectors_by_axis = _split_nd(vectors, params.shape)
+    shape = (*vectors.shape[:-1], *params.shape[vectors.shape[-1] :])
+    check_size(shape, "the gathered slices", itemsize=params.dtype.itemsize)
     if not params.size and math.prod(vectors.shape[:-1]):
         raise errors.InvalidArgumentError(
             "Requested more than 0 entries, but params is empty. Params shape: "

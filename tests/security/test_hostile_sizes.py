@@ -1,0 +1,143 @@
+"""Results whose size is a product: neither of two inputs is large, and no attr is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pytest
+from tests.security.test_hostile_values import graph_of
+
+import graphmill
+from graphmill import errors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+N: Final = 40_000
+"""As many rows of as many values are 6 GB."""
+BUDGET: Final = 64 << 20
+
+_KEYS: Final = (
+    "e = Const(dtype=int64, value='int64: -1'); d = Const(dtype=int64, value='int64: -2'); "
+    "t = MutableDenseHashTableV2(e, d, key_dtype=int64, value_dtype=float32, "
+)
+_SIZE: Final = "s = Cast(f, DstT=int32); "
+_LINE: Final = (lambda: np.array([1, N]), lambda: np.zeros((1, 1, N, 1)))
+_SCALES: Final = (
+    "a = Const(dtype=float32, value='float32: [1.0, 1.0]'); "
+    "b = Const(dtype=float32, value='float32: [0.0, 0.0]'); "
+)
+_ONE_VALUE: Final = "v = Const(dtype=float32, value='float32: [1.0]'); "
+_BINS: Final = (
+    f"k = Const(dtype=int64, value='int64: {N}'); v = Const(dtype=int64, value='int64: [0]'); "
+)
+_NO_WEIGHTS: Final = "w = Const(dtype=float32, value='float32[0]'); "
+
+SIZES: Final[dict[str, tuple[str, Callable[[], Any], Callable[[], Any]]]] = {
+    "LookupTableFindV2": (
+        (
+            "t = MutableHashTableOfTensorsV2(key_dtype=int64, value_dtype=float32, "
+            f"value_shape=[{N}]); y = LookupTableFindV2(t, f, g)"
+        ),
+        lambda: np.zeros(N),
+        lambda: np.zeros(N),
+    ),
+    "LookupTableFindV2 of a dense table": (
+        f"{_KEYS}value_shape=[{N}]); y = LookupTableFindV2(t, f, g)",
+        lambda: np.zeros(N),
+        lambda: np.zeros(N),
+    ),
+    "LookupTableExportV2 of a dense table": (
+        (
+            f"{_KEYS}value_shape=[], initial_num_buckets=1073741824); "
+            "x = LookupTableExportV2(t, Tkeys=int64, Tvalues=float32, after=[f, g]); "
+            "y = Identity(x[1])"
+        ),
+        lambda: np.zeros(1),
+        lambda: np.zeros(1),
+    ),
+    "ResizeBicubic": (f"{_SIZE}y = ResizeBicubic(g, s)", *_LINE),
+    "ResizeArea": (f"{_SIZE}y = ResizeArea(g, s)", *_LINE),
+    "ScaleAndTranslate": (f"{_SIZE}{_SCALES}y = ScaleAndTranslate(g, s, a, b)", *_LINE),
+    "SparseTensorToCSRSparseMatrix": (
+        (
+            f"{_ONE_VALUE}x = Const(dtype=int64, value='int64: [[0, 0]]'); "
+            "m = SparseTensorToCSRSparseMatrix(x, v, f); z = SparseMatrixNNZ(m); "
+            "y = Identity(z, after=[g])"
+        ),
+        lambda: np.array([2**31 - 2, 1]),
+        lambda: np.zeros(1),
+    ),
+    "ResourceGather": (
+        (
+            f"v = VarHandleOp(dtype=float32, shape=[1, {N}]); a = AssignVariableOp(v, g); "
+            "y = ResourceGather(v, f, dtype=float32, after=[a])"
+        ),
+        lambda: np.zeros(N),
+        lambda: np.zeros((1, N)),
+    ),
+    "ResourceGatherNd": (
+        (
+            f"v = VarHandleOp(dtype=float32, shape=[1, {N}]); a = AssignVariableOp(v, g); "
+            "y = ResourceGatherNd(v, f, dtype=float32, after=[a])"
+        ),
+        lambda: np.zeros((N, 1)),
+        lambda: np.zeros((1, N)),
+    ),
+    "TensorListGather": (
+        (
+            f"z = Const(dtype=int32, value='int32: [{N}]'); "
+            "l = TensorListFromTensor(g, z, element_dtype=float32, shape_type=int32); "
+            f"{_SIZE}y = TensorListGather(l, s, z, element_dtype=float32)"
+        ),
+        lambda: np.zeros(N),
+        lambda: np.zeros((1, N)),
+    ),
+    "TensorArrayGatherV3": (
+        (
+            "n = Const(dtype=int32, value='int32: 1'); i = Const(dtype=int32, value='int32: 0'); "
+            "t = TensorArrayV3(n, dtype=float32, clear_after_read=False); "
+            f"w = TensorArrayWriteV3(t[0], i, g, t[1]); {_SIZE}"
+            "y = TensorArrayGatherV3(t[0], s, w, dtype=float32)"
+        ),
+        lambda: np.zeros(N),
+        lambda: np.zeros(N),
+    ),
+    "SparseSegmentMeanGrad": (
+        f"{_SIZE}n = Const(dtype=int32, value='int32: 1'); y = SparseSegmentMeanGrad(g, s, s, n)",
+        lambda: np.zeros(N),
+        lambda: np.zeros((1, N)),
+    ),
+    "SparseBincount": (
+        (
+            f"{_BINS}{_NO_WEIGHTS}i = Const(dtype=int64, value='int64: [[0, 0]]'); "
+            "y = SparseBincount(i, v, f, k, w, after=[g])"
+        ),
+        lambda: np.array([N, 1]),
+        lambda: np.zeros(1),
+    ),
+    "RaggedBincount": (
+        f"{_BINS}{_NO_WEIGHTS}y = RaggedBincount(f, v, k, w, after=[g])",
+        lambda: np.minimum(np.arange(N), 1),
+        lambda: np.zeros(1),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_product_of_sizes_is_bounded(name: str) -> None:
+    nodes, first, second = SIZES[name]
+    graph = graph_of(nodes, f="int64: [0]", g="float32: [0.0]")
+    for node in graph.node:
+        if node.op == "Placeholder":
+            node.attr["shape"].shape.Clear()
+            node.attr["shape"].shape.unknown_rank = True
+    config = {"graphmill": {"jit": "off", "memory_budget_bytes": BUDGET}}
+    feeds = {"f:0": first().astype(np.int64), "g:0": second().astype(np.float32)}
+    with (
+        graphmill.Session(graph=graph, config=config, trust=False) as session,
+        pytest.raises(errors.ResourceExhaustedError, match="memory budget") as caught,
+    ):
+        session.run("y:0", feeds)
+    assert caught.value.op_type == name.partition(" ")[0]
