@@ -184,6 +184,7 @@ flowchart LR
   `AssertPrevDataset` see them as they were written. `shuffle` and `repeat(0)` give no elements;
   TensorFlow rewrites them to one dataset, which refuses zero repetitions. Statistics are those of
   `BytesProducedStatsDataset` and `LatencyStatsDataset` alone.
+- **`RebatchDatasetV2`** refuses negative sizes; TensorFlow ends the process.
 - **`SqlDataset`** opens a database for reading only. TensorFlow creates a missing one, and runs
   queries that write.
 - **LMDB**: a database without keys has no elements; TensorFlow's dataset waits for one forever. A

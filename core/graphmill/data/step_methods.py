@@ -310,11 +310,12 @@ class StepMethods:
         """Regroup batches into batches of another size.
 
         Args:
-            batch_size: the number of elements; or several, for one batch after the other.
+            batch_size: the number of elements; or several, for one batch after the other. A batch
+                of size 0 is empty.
             drop_remainder: whether to drop a last batch with fewer elements.
 
         Raises:
-            InvalidArgumentError: the elements are not batches, or a size is not positive.
+            InvalidArgumentError: the elements are not batches, or a size is negative.
         """
         from graphmill.data import steps
 

@@ -212,8 +212,10 @@ def rebatched(source: Dataset, batch_size: Any, drop_remainder: Any) -> Dataset:
         raise InvalidValueError(
             f"rebatch: batch_size must be a scalar or a vector, its shape is {sizes.shape}"
         )
-    if sizes.value is not None and (sizes.value.size == 0 or (sizes.value < 1).any()):
-        raise InvalidValueError(f"rebatch: batch_size must be positive, got {batch_size}")
+    if sizes.value is not None and (sizes.value.size == 0 or (sizes.value < 0).any()):
+        raise InvalidValueError(
+            f"rebatch: batch_size must have sizes that are not negative, got {batch_size}"
+        )
     inner = [_without_axis(part, "rebatch") for part in flatten(source.element_spec)]
     first = _known_rebatch(sizes, drop, flatten(source.element_spec))
     spec = pack(source.element_spec, [_with_axis(part, first, "rebatch") for part in inner])
@@ -231,7 +233,7 @@ def _known_rebatch(sizes: Component, drop: Component, parts: list[TensorSpec]) -
     before = {axis for axis in axes if axis is not None}
     if len(before) > 1:
         raise InvalidValueError(f"rebatch: parts of an element are batches of {sorted(before)}")
-    return size if before and before.pop() % size == 0 else None
+    return size if size and before and before.pop() % size == 0 else None
 
 
 def determinism(deterministic: bool | None) -> str:

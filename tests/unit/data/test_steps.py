@@ -38,8 +38,33 @@ def test_rebatch_divides_batches() -> None:
 
 
 @pytest.mark.parametrize(
+    ("count", "sizes", "drops", "expected"),
+    [
+        (3, [2, 0, 1], False, [[0, 1], [], [2]]),
+        (4, [2, 0, 1], False, [[0, 1], [], [2], [3]]),
+        (4, [2, 0], False, [[0, 1], [], [2, 3], []]),
+        (3, [0, 2], True, [[], [0, 1], []]),
+        (0, [0, 2], False, [[]]),
+        (0, [2, 0], False, []),
+    ],
+)
+def test_rebatch_returns_empty_batches_for_size_zero(
+    count: int, sizes: list[int], drops: bool, expected: list[list[int]]
+) -> None:
+    assert lists(Dataset.range(count).batch(2).rebatch(sizes, drops)) == expected
+
+
+def test_empty_batches_have_the_shape_and_type_of_the_others() -> None:
+    rows = Dataset.from_tensor_slices(np.zeros([2, 3, 4], "float32")).rebatch([0, 3])
+    assert [(one.shape, one.dtype) for one in rows] == [
+        ((0, 4), np.dtype("float32")),
+        ((3, 4), np.dtype("float32")),
+    ] * 2 + [((0, 4), np.dtype("float32"))]
+
+
+@pytest.mark.parametrize(
     ("sizes", "drops", "known"),
-    [(2, False, 2), (3, False, None), (3, True, 3), ([2, 4], True, None)],
+    [(2, False, 2), (3, False, None), (3, True, 3), ([2, 4], True, None), (0, False, None)],
 )
 def test_rebatch_has_a_static_size_if_known(sizes: Any, drops: bool, known: int | None) -> None:
     batches = Dataset.range(8).batch(4, drop_remainder=True)
@@ -50,8 +75,9 @@ def test_rebatch_refuses_wrong_arguments() -> None:
     batches = Dataset.range(8).batch(4)
     with pytest.raises(errors.InvalidArgumentError, match="an element is a scalar"):
         Dataset.range(8).rebatch(2)
-    with pytest.raises(errors.InvalidValueError, match="must be positive"):
-        batches.rebatch([2, 0])
+    for sizes in ([2, -1], []):
+        with pytest.raises(errors.InvalidValueError, match="sizes that are not negative"):
+            batches.rebatch(sizes)
     with pytest.raises(errors.InvalidValueError, match="a scalar or a vector"):
         batches.rebatch([[2]])
 

@@ -284,11 +284,18 @@ class _Unbatching(ElementIterator):
 
 
 class Rebatch(Dataset):
-    """Batches regrouped into a repeating sequence of batch sizes."""
+    """Batches regrouped into a repeating sequence of batch sizes.
+
+    A batch of size zero is empty, also if no elements are left.
+
+    Semantics: tensorflow/core/kernels/data/rebatch_dataset_op.cc.
+    """
 
     def __init__(self, source: Dataset, sizes: Sequence[int], *, drops_remainder: bool) -> None:
-        if not sizes or min(sizes) <= 0:
-            raise InvalidArgumentError(f"batch_sizes must be greater than zero, got {list(sizes)}")
+        if not sizes or min(sizes) < 0:
+            raise InvalidArgumentError(
+                f"batch_sizes must have elements, none of them negative, got {list(sizes)}"
+            )
         shapes = [None if shape is None else (-1, *shape[1:]) for shape in source.shapes]
         super().__init__(source.dtypes, shapes, (source,))
         self._sizes, self._drops_remainder = tuple(sizes), drops_remainder
@@ -296,21 +303,43 @@ class Rebatch(Dataset):
     def iterate(self, scope: Scope) -> Elements:
         """Return an iterator over the elements."""
         rows = Unbatch(self.source)
-        return _Rebatching(rows, rows.iterate(scope), self._sizes, self._drops_remainder)
+        return _Rebatching(
+            rows, rows.iterate(scope), self._sizes, self._drops_remainder, self.empty()
+        )
+
+    def empty(self) -> Element:
+        """Return a batch of no elements, whose unknown sizes are zero."""
+        shapes = [(0, *(max(size, 0) for size in (shape or ())[1:])) for shape in self.shapes]
+        return tuple(
+            np.empty(shape, dtype.as_numpy_dtype)
+            for shape, dtype in zip(shapes, self.dtypes, strict=True)
+        )
 
 
 class _Rebatching(ElementIterator):
     def __init__(
-        self, rows: Dataset, source: Elements, sizes: Sequence[int], drops_remainder: bool
+        self,
+        rows: Dataset,
+        source: Elements,
+        sizes: Sequence[int],
+        drops_remainder: bool,
+        empty: Element,
     ) -> None:
         self._batch = Batch(rows, 1, drops_remainder=False)
-        self._source = source
+        self._source: Elements | None = source
         self._sizes = cycle(sizes)
         self._drops_remainder = drops_remainder
+        self._empty = empty
 
     def __next__(self) -> Element:
-        size = next(self._sizes)
-        elements = collect(self._source, size)
-        if not elements or (len(elements) < size and self._drops_remainder):
+        if self._source is None:
             raise StopIteration
+        size = next(self._sizes)
+        if not size:
+            return self._empty
+        elements = collect(self._source, size)
+        if len(elements) < size:
+            self._source = None
+            if not elements or self._drops_remainder:
+                raise StopIteration
         return self._batch.collate(elements)
