@@ -24,7 +24,8 @@ class Pipeline:
         kinds: list[Callable[[Any, int], Any]] = [
             self.map, self.map, self.filter, self.shuffle, self.take, self.window, self.cache,
             self.batched_again, self.padded, self.grouped, self.scanned, self.options, self.repeat,
-            self.enumerated, self.unique, self.ragged,
+            self.enumerated, self.unique, self.ragged, self.failing, self.unbatched, self.sparse,
+            self.texts, self.rebatched, self.counted, self.optional, self.nested, self.parsed,
         ]  # fmt: skip
         if depth:
             kinds += [self.interleave, self.flat, self.joined, self.zipped, self.chosen]
@@ -85,13 +86,10 @@ class Pipeline:
         by = self.draw.randrange(2, 4)
         return self.draw.choice(
             [
-                lambda: made.filter(lambda e: e["number"] % by != 0),
+                lambda: made.filter(lambda e: self.tf.not_equal(e["number"] % by, 0)),
                 lambda: made.filter(lambda e: self.tf.size(e["row"]) > by - 2),
                 lambda: made.take_while(lambda e: e["number"] < by * 4),
-                lambda: made.rejection_resample(
-                    lambda e: self.tf.cast(e["number"] % 2, self.tf.int32), [0.5, 0.5], seed=by
-                ).map(lambda _, e: e),
-            ][: 3 + (self.draw.random() < 0)]
+            ]
         )()
 
     def shuffle(self, made: Any, depth: int) -> Any:
@@ -217,6 +215,121 @@ class Pipeline:
         batches = made.map(self.loose).map(lambda e: e["row"]).ragged_batch(2)
         return batches.map(
             lambda rows: {"number": tf.cast(rows.nrows(), tf.int64), "row": rows.flat_values}
+        )
+
+    def failing(self, made: Any, depth: int) -> Any:
+        """Let some elements fail; drop them, or end with the error."""
+        del depth
+        tf, draw = self.tf, self.draw
+        by = draw.randrange(2, 5)
+
+        def step(e: Any) -> Any:
+            check = tf.debugging.assert_none_equal(e["number"] % 7, tf.constant(by, tf.int64))
+            with tf.control_dependencies([check]):
+                return {"number": tf.identity(e["number"]), "row": e["row"]}
+
+        made = made.map(tf.autograph.experimental.do_not_convert(step), self.workers())
+        return made.ignore_errors() if draw.random() < 0.7 else made
+
+    def unbatched(self, made: Any, depth: int) -> Any:
+        del depth
+        tf, draw = self.tf, self.draw
+        pairs = made.map(lambda e: {"number": e["number"], "row": tf.stack([e["number"]] * 2)})
+        batches = pairs.batch(draw.randrange(1, 4), draw.random() < 0.3, self.workers())
+        return batches.unbatch()
+
+    def sparse(self, made: Any, depth: int) -> Any:
+        """Batch sparse rows."""
+        del depth
+        tf, draw = self.tf, self.draw
+        rows = made.map(
+            lambda e: tf.sparse.from_dense(tf.one_hot(e["number"] % 5, 6, dtype=tf.int64))
+        )
+        batches = rows.batch(draw.randrange(1, 4))
+        if draw.random() < 0.3:
+            batches = batches.unbatch().batch(2)
+        return batches.map(
+            lambda x: {"number": tf.reduce_sum(x.values), "row": tf.reshape(x.indices, [-1])}
+        )
+
+    def texts(self, made: Any, depth: int) -> Any:
+        """Write numbers as texts, and read them again."""
+        del depth
+        tf, draw = self.tf, self.draw
+        words = made.map(
+            lambda e: tf.strings.reduce_join(tf.strings.as_string(e["row"]), separator=" ")
+        )
+        if draw.random() < 0.5:
+            words = words.batch(2).map(lambda texts: tf.strings.reduce_join(texts, separator=" "))
+        return words.map(
+            lambda text: {
+                "number": tf.cast(tf.strings.length(text), tf.int64),
+                "row": tf.strings.to_number(tf.strings.split(text), tf.int64),
+            }
+        )
+
+    def rebatched(self, made: Any, depth: int) -> Any:
+        del depth
+        tf, draw = self.tf, self.draw
+        sizes = draw.choice([2, [1, 2], [2, 0, 1]])
+        numbers = made.map(lambda e: e["number"]).batch(draw.randrange(1, 4))
+        return numbers.rebatch(sizes, drop_remainder=draw.random() < 0.5).map(
+            lambda row: {"number": tf.cast(tf.size(row), tf.int64), "row": row}
+        )
+
+    def counted(self, made: Any, depth: int) -> Any:
+        """Add the size of another pipeline, and sums over it."""
+        del depth
+        tf = self.tf
+        other = made.take(3)
+        size = other.cardinality()
+
+        def step(e: Any) -> Any:
+            total = other.reduce(e["number"], lambda n, one: n + one["number"])
+            return {"number": total, "row": e["row"] + size}
+
+        return made.map(tf.autograph.experimental.do_not_convert(step))
+
+    def optional(self, made: Any, depth: int) -> Any:
+        """Take elements through optional values."""
+        del depth
+        tf, by = self.tf, self.draw.randrange(2, 4)
+        optional = tf.experimental.Optional
+
+        def step(e: Any) -> Any:
+            some = tf.cond(
+                tf.equal(e["number"] % by, 0),
+                lambda: optional.from_value(e["number"]),
+                lambda: optional.empty(tf.TensorSpec([], tf.int64)),
+            )
+            value = tf.cond(some.has_value(), some.get_value, lambda: tf.constant(-5, tf.int64))
+            return {"number": value, "row": e["row"]}
+
+        return made.map(tf.autograph.experimental.do_not_convert(step))
+
+    def nested(self, made: Any, depth: int) -> Any:
+        """Shuffle and batch pairs of nested structures."""
+        del depth
+        tf, draw = self.tf, self.draw
+        pairs = made.map(lambda e: ((e["number"], {"a": e["number"] * 2}), e["number"] + 1))
+        pairs = pairs.shuffle(3, seed=draw.randrange(1, 9)).batch(2, drop_remainder=True)
+        return pairs.map(
+            lambda first, last: {
+                "number": tf.reduce_sum(first[1]["a"]),
+                "row": tf.concat([first[0], last], 0),
+            }
+        )
+
+    def parsed(self, made: Any, depth: int) -> Any:
+        """Serialize rows, and parse them again."""
+        del depth
+        tf = self.tf
+        texts = made.map(lambda e: tf.io.serialize_tensor(e["row"]), self.workers())
+        return texts.map(
+            lambda text: {
+                "number": tf.cast(tf.strings.length(text), tf.int64),
+                "row": tf.ensure_shape(tf.io.parse_tensor(text, tf.int64), [None]),
+            }
         )
 
     def interleave(self, made: Any, depth: int) -> Any:
