@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 _MAX_BATCH: Final = 64  # the largest number of boxes that are compared in one batch
 _MIN_BATCH: Final = 16  # the smallest batch, used if few boxes are to be selected
+_DECAYS_AT_ONCE: Final = 16  # of how many likely boxes soft suppression computes the overlaps
 
 
 class Limits(NamedTuple):
@@ -146,6 +147,7 @@ def _soft_nms(similarity: Similarity, scores: Any, limits: Limits) -> tuple[list
     selected: list[int] = []
     selected_scores: list[float] = []
     boxes, left, taken = order[:0], np.empty(0, np.float32), 0
+    decays: dict[int, Any] = {}  # by the position of a box in `boxes`
     while len(selected) < limits.most:
         best = int(np.argmax(left)) if left.size else -1
         if taken < order.size and (best < 0 or left[best] <= scores[order[taken]]):
@@ -156,15 +158,26 @@ def _soft_nms(similarity: Similarity, scores: Any, limits: Limits) -> tuple[list
             boxes = np.concatenate([boxes[is_alive], more])
             left = np.concatenate([left[is_alive], decayed.astype(np.float32)])
             taken += more.size
+            decays.clear()
             continue
         if best < 0 or not left[best] > limits.score:
             break
         selected.append(int(boxes[best]))
         selected_scores.append(float(left[best]))
-        overlaps = similarity(boxes[best, None], boxes)[0]
-        left *= np.exp(decay_rate * np.square(overlaps))
+        if best not in decays:
+            likely = _largest(left, _DECAYS_AT_ONCE)
+            overlaps = similarity(boxes[likely], boxes)
+            decays.update(
+                zip(likely.tolist(), np.exp(decay_rate * np.square(overlaps)), strict=True)
+            )
+        left *= decays[best]
         left[best] = -np.inf
     return selected, selected_scores
+
+
+def _largest(values: Any, count: int) -> Any:
+    """Return the positions of the `count` largest values, in any order; of equals, the first."""
+    return np.argsort(-values, kind="stable")[:count]
 
 
 def _check_boxes(boxes: Value, scores: Value) -> None:

@@ -51,6 +51,20 @@ def test_soft_suppression_lowers_scores_of_overlapping_boxes(score):
     assert len(selected) == 100 or max(left.values()) <= score * (1 + 1e-4)
 
 
+def test_soft_suppression_compares_many_boxes_in_each_call() -> None:
+    own, scores = boxes(60), np.random.default_rng(2).random(60).astype(np.float32)
+    similarity, calls = iou_of(own), []
+
+    def noted(some: Any, others: Any) -> Any:
+        calls.append(len(some))
+        return similarity(some, others)
+
+    selected, _ = suppress(noted, scores, Limits(60, 0.5, sigma=0.3))
+
+    assert len(selected) == 60
+    assert len(calls) < 15
+
+
 def test_an_overlap_threshold_of_another_rank_is_named(call: Callable[..., Any]) -> None:
     boxes, scores = np.zeros((1, 4), np.float32), np.zeros(1, np.float32)
     with pytest.raises(errors.InvalidArgumentError, match="iou_threshold must be 0-D"):
