@@ -143,6 +143,20 @@ def test_batches_are_padded_to_allowed_sizes():
     assert model.rows == [2, 4]
 
 
+@pytest.mark.parametrize(("pads_alone", "expected"), [(True, [4, 4, 8]), (False, [1, 3, 8])])
+def test_lone_requests_are_padded_if_that_is_chosen(pads_alone, expected):
+    model = Model()
+    model.may_go_on.set()
+
+    async def scenario(queue):
+        for one in (rows(1), rows(1, 2, 3), rows(*range(8))):
+            found = await queue.submit(one, ("y",), TIMEOUT)
+            assert found["y"].tolist() == (one["x"] * 2).tolist()
+
+    run(scenario, model.run, max_batch_size=8, allowed_batch_sizes=(4, 8), pads_alone=pads_alone)
+    assert model.rows == expected
+
+
 def test_requests_run_alone_if_an_output_lacks_their_rows():
     model = Model()
 

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -147,7 +148,10 @@ class ModelVersion:
     def batching_of(self, signature: ServedSignature) -> BatchingOptions:
         """Return how requests to a signature are queued and combined."""
         options = self._options.batching
-        return options.without_batches() if signature.name in self.unbatched else options
+        if signature.name in self.unbatched:
+            return options.without_batches()
+        # A request to a large model that nobody asked to batch should not become larger.
+        return replace(options, pads_alone=False) if self._options.batches is None else options
 
     def queue_length(self) -> int:
         """Return the number of waiting requests."""

@@ -215,7 +215,9 @@ class BatchQueue:
         return found
 
     def _shape(self, batch: Sequence[QueuedRequest]) -> tuple[Any, int]:
-        return (batch[0].key, self._padded(sum(request.rows for request in batch)))
+        rows = sum(request.rows for request in batch)
+        is_padded = len(batch) > 1 or self._options.pads_alone
+        return (batch[0].key, self._padded(rows) if is_padded else rows)
 
     def _take_batch(self) -> list[QueuedRequest]:
         """Return the requests of the next batch; none if it should wait for more."""
@@ -297,7 +299,8 @@ class BatchQueue:
 
     def _run_alone(self, request: QueuedRequest) -> Arrays | BaseException:
         try:
-            if request.rows and self._padded(request.rows) != request.rows:
+            is_padded = self._options.pads_alone and self._padded(request.rows) != request.rows
+            if request.rows and is_padded:
                 return self._run_together([request])[0]
             return self._run(request.inputs, request.outputs)
         except OpError as error:

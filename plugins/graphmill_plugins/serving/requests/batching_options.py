@@ -29,6 +29,7 @@ class BatchingOptions:
         max_queued_requests: how many requests of a model may wait; more are refused.
         num_threads: how many batches of a model run at once.
         allowed_batch_sizes: if not empty, batches are padded to the next of these numbers of rows.
+        pads_alone: whether a request that runs alone is padded, too.
     """
 
     max_batch_size: int = 1
@@ -36,6 +37,7 @@ class BatchingOptions:
     max_queued_requests: int = 1000
     num_threads: int = DEFAULT_THREADS
     allowed_batch_sizes: tuple[int, ...] = ()
+    pads_alone: bool = True
 
     def __post_init__(self) -> None:
         """Refuse sizes that contradict each other."""
