@@ -35,6 +35,8 @@ _TYPES = {
     )
 }
 _MAX_INT64 = 2**63 - 1
+_TABLE_PER_ELEMENT = 8  # bytes of a table for each element, up to which it is faster than sorting
+_MIN_TABLE = 1024
 
 
 class _Sets(NamedTuple):
@@ -92,6 +94,10 @@ class _Numbering:
 
     Args:
         operands: all sets.
+
+    Attributes:
+        limit: the integers are smaller.
+        has_table: whether a table of all integers is small.
     """
 
     def __init__(self, *operands: _Sets) -> None:
@@ -111,7 +117,9 @@ class _Numbering:
             self._span = 1
         self._groups: Value | None = None
         last = max((int(operand.set_indices.max(initial=0)) for operand in operands), default=0)
-        if (last + 1) * self._span > _MAX_INT64:  # would overflow, so use only codes that occur
+        self.limit = (last + 1) * self._span
+        self.has_table = self.limit <= max(_TABLE_PER_ELEMENT * elements.size, _MIN_TABLE)
+        if self.limit > _MAX_INT64:  # would overflow, so use only codes that occur
             self._groups = np.unique(np.concatenate([operand.set_indices for operand in operands]))
             if self._distinct is None:
                 self._distinct = np.unique(elements)
@@ -119,6 +127,16 @@ class _Numbering:
 
     def numbers(self, operand: _Sets) -> Value:
         """Return the sorted unique integers of an operand's elements."""
+        return _without_repetitions(self.unsorted(operand))
+
+    def table(self, operand: _Sets) -> Value:
+        """Return for each integer below `limit` whether it is that of an element of an operand."""
+        table = np.zeros(self.limit, np.bool_)
+        table[self.unsorted(operand)] = True
+        return table
+
+    def unsorted(self, operand: _Sets) -> Value:
+        """Return the integers of an operand's elements."""
         set_indices: Any = operand.set_indices
         elements = operand.elements
         if self._groups is not None:
@@ -130,7 +148,8 @@ class _Numbering:
             codes = np.searchsorted(self._distinct, elements)
         else:
             codes = elements.astype(np.int64) - self._low
-        return _without_repetitions(set_indices * np.int64(self._span) + codes)
+        numbers: Value = set_indices * np.int64(self._span) + codes
+        return numbers
 
     def elements(self, numbers: Value) -> tuple[Value, Value]:
         """Return the set and the element that each integer stands for."""
@@ -150,24 +169,31 @@ def _without_repetitions(numbers: Value) -> Value:
     return numbers[is_new]
 
 
-def _combined(first: Value, second: Value, operation: str) -> Value:
-    """Combine two ascending vectors without repetitions.
+def _combined(numbering: _Numbering, first: _Sets, second: _Sets, operation: str) -> Value:
+    """Return the ascending integers of the elements of a result.
 
     Raises:
         InvalidArgumentError: there is no such operation.
     """
-    match operation.lower():
-        case "a-b":
-            return first[~are_among(first, second)]
-        case "b-a":
-            return second[~are_among(second, first)]
-        case "intersection":
-            return first[are_among(first, second)]
-        case "union":
-            return _without_repetitions(np.concatenate([first, second]))
-    raise InvalidArgumentError(
-        f"Invalid set_operation {operation!r}; expected a-b, b-a, intersection or union"
-    )
+    name = operation.lower()
+    if name not in ("a-b", "b-a", "intersection", "union"):
+        raise InvalidArgumentError(
+            f"Invalid set_operation {operation!r}; expected a-b, b-a, intersection or union"
+        )
+    if name == "b-a":
+        name, first, second = "a-b", second, first
+    if numbering.has_table:
+        table, other = numbering.table(first), numbering.table(second)
+        if name == "union":
+            table |= other
+        else:
+            table &= other if name == "intersection" else ~other
+        return table.nonzero()[0]
+    numbers, others = numbering.numbers(first), numbering.numbers(second)
+    if name == "union":
+        return _without_repetitions(np.concatenate([numbers, others]))
+    is_common = are_among(numbers, others)
+    return numbers[is_common if name == "intersection" else ~is_common]
 
 
 def _operate(first: _Sets, second: _Sets, operation: str) -> tuple[Value, Value, Value]:
@@ -176,7 +202,7 @@ def _operate(first: _Sets, second: _Sets, operation: str) -> tuple[Value, Value,
             f"Mismatched group shapes {shape_text(first.outer)} and {shape_text(second.outer)}"
         )
     numbering = _Numbering(first, second)
-    numbers = _combined(numbering.numbers(first), numbering.numbers(second), operation)
+    numbers = _combined(numbering, first, second, operation)
     set_indices, elements = numbering.elements(numbers)
     lengths = run_lengths(run_starts(set_indices), len(set_indices))
     indices = np.empty((len(set_indices), len(first.outer) + 1), np.int64)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from graphmill import errors
+from graphmill_plugins.kernels.sparse import sets
 from graphmill_plugins.kernels.sparse.sets import (
     dense_to_dense_set_operation,
     set_size,
@@ -33,6 +36,12 @@ def sparse(elements: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray, np.
     return np.array(indices, np.int64).reshape(-1, 2), values, np.array([6 * FAR, 12])
 
 
+def near(elements: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    indices, values, _ = sparse(elements)
+    indices[:, 0] //= FAR
+    return indices, values, np.array([6, 12])
+
+
 @pytest.mark.parametrize("operation", OPERATIONS)
 @given(first=ROWS, second=ROWS)
 def test_sets_with_distant_values(operation: str, first, second) -> None:
@@ -41,13 +50,34 @@ def test_sets_with_distant_values(operation: str, first, second) -> None:
     )
     expected = []
     for row in range(6):
-        sets = [{value for place, value in pairs if place == row} for pairs in (first, second)]
-        made = sorted(OPERATIONS[operation](*sets))
+        both = [{value for place, value in pairs if place == row} for pairs in (first, second)]
+        made = sorted(OPERATIONS[operation](*both))
         expected += [(row * FAR, place, value) for place, value in enumerate(made)]
     assert [
         (*index, value) for index, value in zip(indices.tolist(), values, strict=True)
     ] == expected
     assert shape.tolist() == [6 * FAR, max((place for _, place, _ in expected), default=-1) + 1]
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize("limit", [0, 1 << 20])
+@given(first=ROWS, second=ROWS)
+def test_tables_and_sorted_numbers_give_the_same_sets(
+    operation: str, limit: int, first, second
+) -> None:
+    sides = [[(row, value % 7 - 3) for row, value in elements] for elements in (first, second)]
+    with mock.patch.multiple(sets, _TABLE_PER_ELEMENT=0, _MIN_TABLE=limit):
+        parts = [near(side) for side in sides]
+        indices, values, _ = sparse_to_sparse_set_operation(*parts[0], *parts[1], operation, True)
+    expected = [
+        (row, value)
+        for row in range(6)
+        for value in sorted(
+            OPERATIONS[operation](*({value for at, value in side if at == row} for side in sides))
+        )
+    ]
+    found = zip(indices[:, 0].tolist(), values.tolist(), strict=True)
+    assert list(found) == expected
 
 
 @given(st.lists(st.lists(st.binary(max_size=2), min_size=3, max_size=3), min_size=1, max_size=4))
