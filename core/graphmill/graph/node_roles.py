@@ -31,6 +31,16 @@ _RECEIVE: Final = Boundary.RECEIVE
 _CONSTANT: Final = Source.CONSTANT
 _PLACEHOLDER: Final = Source.PLACEHOLDER
 
+SCALAR_MEANS_UNKNOWN_BEFORE: Final = 24
+"""The first version of producers that do not write rank 0 for an unknown shape."""
+
+
+def may_have_any_rank(node: Node) -> bool:
+    """Return whether a placeholder declares rank 0 in an old graph, where this means no shape."""
+    if node.op_def.traits.source is not _PLACEHOLDER or node.attrs.get("shape") != ():
+        return False
+    return 0 < node.graph.versions.producer < SCALAR_MEANS_UNKNOWN_BEFORE
+
 
 def is_switch(node: Node) -> bool:
     """Return whether a node sends its input to one of two outputs."""

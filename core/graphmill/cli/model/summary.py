@@ -11,6 +11,7 @@ from graphmill.cli.input.input_spec import InputSpec, show_shape
 from graphmill.cli.model.graph_sizes import Size, constants_size, variables_size
 from graphmill.dtypes import as_dtype
 from graphmill.errors import InvalidArgumentError, NotFoundError, suggest
+from graphmill.graph.node_roles import SCALAR_MEANS_UNKNOWN_BEFORE
 from graphmill.saved.internal_signatures import is_internal
 
 if TYPE_CHECKING:
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 PLACEHOLDERS = ("Placeholder", "PlaceholderV2", "PlaceholderWithDefault")
 """The ops of inputs of a graph."""
 _NO_RESULT = frozenset({"Assign", "Const", "VarHandleOp", "VariableV2", *PLACEHOLDERS})
-# Producers older than this wrote a shape of rank 0 for an unknown shape.
-_SCALAR_MEANS_UNKNOWN_BEFORE = 24
 _RESTORING = ("save/", "save_")  # name prefixes of the ops of a Saver in TensorFlow 1
 
 
@@ -227,7 +226,7 @@ def _port_of(name: str, info: TensorInfo) -> Port:
 def _placeholder(node: NodeDef, producer: int) -> Port:
     dtype = as_dtype(node.attr["dtype"].type).name if node.attr["dtype"].type else ""
     shape = _shape(node.attr["shape"].shape) if "shape" in node.attr else None
-    if shape == () and 0 < producer < _SCALAR_MEANS_UNKNOWN_BEFORE:
+    if shape == () and 0 < producer < SCALAR_MEANS_UNKNOWN_BEFORE:
         shape = None
     return Port(node.name, f"{node.name}:0", dtype, shape, node.op == "PlaceholderWithDefault")
 

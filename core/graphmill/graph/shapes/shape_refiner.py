@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from graphmill.graph.algorithms import is_back_edge
 from graphmill.graph.functions.called_shapes import Arg, CalledShapes
-from graphmill.graph.node_roles import is_enter, is_merge, is_switch, without_forwarding
+from graphmill.graph.node_roles import (
+    is_enter,
+    is_merge,
+    is_switch,
+    may_have_any_rank,
+    without_forwarding,
+)
 from graphmill.graph.shapes.partial_values import partial_value
 from graphmill.ops.definition.op_traits import Source
 from graphmill.ops.inference.shape_inference import ShapeContext, infer_shapes, shape_function
@@ -149,6 +155,8 @@ class _Round:
         context = ShapeContext(
             node.name, node.op_def, node.attrs, inputs, node.num_outputs, _NodeSources(node, self)
         )
+        if may_have_any_rank(node):
+            return (UNKNOWN_SHAPE,)
         return infer_shapes(context, shape_function(node.op_def))
 
     def arguments(self, call: Node) -> list[Arg]:

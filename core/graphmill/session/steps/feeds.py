@@ -14,6 +14,7 @@ import numpy as np
 from graphmill.dtypes import as_dtype, resource, string
 from graphmill.errors import InvalidArgumentError, InvalidValueError
 from graphmill.graph.node import find_tensor, parse_tensor_name
+from graphmill.graph.node_roles import SCALAR_MEANS_UNKNOWN_BEFORE
 from graphmill.ops.attrs.attr_types import ShapeAttr
 from graphmill.ops.definition.op_traits import Source
 from graphmill.runtime.resources.session_state import StoredTensor
@@ -43,7 +44,6 @@ _PLAIN_VALUES = (bool, int, float, complex, str, bytes, list, tuple, dict, np.ge
 _NUMBERS = (bool, int, float, complex, np.number, np.bool_)
 _LONG = 8  # bytes of the integer types that float64 does not hold
 _SMALL = 2  # bytes of the floating-point types that do not hold all integers, even if rounded
-_SCALAR_MEANS_UNKNOWN_BEFORE = 24  # older producers wrote rank 0 for an unknown shape
 
 
 def checked_feeds(feed_dict: Mapping[Any, Any] | None) -> Mapping[Any, Any]:
@@ -100,7 +100,7 @@ def static_shape(node: Node, output: int, producer: int) -> Shape:
     """Return the shape that the graph declares for a tensor; None without a declaration."""
     if node.op_def.traits.source in _PLACEHOLDERS:
         shape = node.attrs.get("shape")
-        if shape == () and 0 < producer < _SCALAR_MEANS_UNKNOWN_BEFORE:
+        if shape == () and 0 < producer < SCALAR_MEANS_UNKNOWN_BEFORE:
             return None
     else:
         shapes = node.attrs.get("_output_shapes")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import graphmill
-from graphmill import ops
+from graphmill import ops, proto
 from graphmill.errors import InternalError, InvalidArgumentError
 from graphmill.graph.builder import Graph
 
@@ -196,3 +196,16 @@ def test_shapes_of_quantized_arithmetic_are_inferred(graph: Graph) -> None:
     assert [y.shape for y in total] == [(3, 4), (), ()]
     product = ops.quantized.quantized_mat_mul(rows, columns, *[scalar] * 4)
     assert product[0].shape == (3, 4)
+
+
+@pytest.mark.parametrize(("producer", "shape"), [(20, None), (24, ()), (0, ())])
+def test_placeholder_of_rank_0_in_an_old_graph_may_have_any_shape(
+    producer: int, shape: object
+) -> None:
+    message = proto.GraphDef()
+    message.versions.producer = producer
+    node = message.node.add(name="x", op="Placeholder")
+    node.attr["dtype"].type = 1
+    node.attr["shape"].shape.SetInParent()
+    graph = graphmill.Graph.from_graph_def(message)
+    assert graph.get_tensor_by_name("x:0").shape == shape
