@@ -118,9 +118,10 @@ flowchart LR
 - **Debug URLs**: `file://` and `callback://`; TensorFlow's `grpc://` is refused.
 - **Partial runs**: a session keeps 256 unfinished ones; beyond that, the oldest one is released
   with a warning. `SINGLE_THREADED_EXECUTOR` refuses them, and graphs on several devices; it runs
-  reference variables, which TensorFlow's refuses. When a call returns, all that can run with the
-  values fed so far has run, so an error appears at the same call each time. An error ends only its
-  partial run; TensorFlow then cancels all later steps of the session.
+  reference variables, which TensorFlow's refuses. It reports a loop of version 1 as
+  `Unimplemented`, TensorFlow's as `FailedPrecondition`. When a call returns, all that can run with
+  the values fed so far has run, so an error appears at the same call each time. An error ends only
+  its partial run; TensorFlow then cancels all later steps of the session.
 - **Deadlocks**: a step that can make no more progress fails and names the nodes that wait.
   TensorFlow hangs.
 - **Names of transfers** (`x/_send`) are unique in the graph of a step; those of two steps of a
