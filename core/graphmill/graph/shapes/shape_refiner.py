@@ -20,6 +20,7 @@ from graphmill.graph.node_roles import (
 )
 from graphmill.graph.shapes.partial_values import partial_value
 from graphmill.ops.definition.op_traits import Source
+from graphmill.ops.inference.input_shapes import check_input_shapes
 from graphmill.ops.inference.shape_inference import ShapeContext, infer_shapes, shape_function
 from graphmill.ops.inference.tensor_shape import UNKNOWN_SHAPE, TensorShape
 
@@ -157,6 +158,7 @@ class _Round:
         )
         if may_have_any_rank(node):
             return (UNKNOWN_SHAPE,)
+        check_input_shapes(context, node.op_def)
         return infer_shapes(context, shape_function(node.op_def))
 
     def arguments(self, call: Node) -> list[Arg]:

@@ -23,8 +23,11 @@ _UNCHANGED = """
     BatchMatrixBandPart BatchMatrixSetDiag CheckNumerics CheckNumericsV2 DebugGradientIdentity
     DebugGradientRefIdentity DeepCopy GuaranteeConst Identity InplaceAdd InplaceSub InplaceUpdate
     MatrixBandPart MatrixSetDiag MatrixSetDiagV2 MatrixSetDiagV3 OnesLike PreventGradient
-    RefIdentity Reverse ReverseSequence ScatterNdNonAliasingAdd Snapshot StopGradient
-    StridedSliceAssign TensorStridedSliceUpdate ZerosLike
+    RefIdentity Reverse Snapshot StopGradient StridedSliceAssign TensorStridedSliceUpdate ZerosLike
+"""
+_SCATTERED = """
+    ScatterNdNonAliasingAdd TensorScatterAdd TensorScatterMax TensorScatterMin TensorScatterSub
+    TensorScatterUpdate
 """
 
 
@@ -136,15 +139,15 @@ def concatenated(op: ShapeContext) -> TensorShape:
     if not ranks:
         return UNKNOWN_SHAPE
     rank = min(ranks)
+    parts = [part.with_rank(rank) for part in parts]
     if axis is None:
         return TensorShape((None,) * rank) if rank else UNKNOWN_SHAPE
     index = common.axis_in(axis, rank)
     others = TensorShape((None,) * (rank - 1))
     total: Size = 0
     for part in parts:
-        ranked = part.with_rank(rank)
-        others = others.merge_with(ranked.with_axis(index))
-        size = ranked[index]
+        others = others.merge_with(part.with_axis(index))
+        size = part[index]
         total = None if size is None or total is None else total + size
     return others.with_new_axis(index, total)
 
@@ -391,17 +394,54 @@ def rolled(op: ShapeContext) -> TensorShape:
 def scattered(op: ShapeContext) -> TensorShape:
     """Return the shape of a tensor into which slices are scattered, after a check of these."""
     tensor, indices, updates = op.inputs
-    tensor.with_rank_at_least(1)
+    _check_scattered(tensor.with_rank_at_least(1), indices, updates)
+    return tensor
+
+
+def scattered_zeros(op: ShapeContext) -> TensorShape:
+    """Return the shape of `ScatterNd`, after a check of its slices."""
+    tensor = op.value_as_shape("shape")
+    _check_scattered(tensor, op.shape("indices"), op.shape("updates"))
+    return tensor
+
+
+def _check_scattered(tensor: TensorShape, indices: TensorShape, updates: TensorShape) -> None:
     indices.with_rank_at_least(1)
     if tensor.num_elements() == 0 and (indices.num_elements() or updates.num_elements()):
         raise InvalidArgumentError("Indices and updates specified for empty input")
     if indices.dims is None or updates.dims is None:
-        return tensor
+        return
     outer, depth = len(indices.dims) - 1, indices[-1]
     indices[:outer].merge_with(updates[:outer])
     if depth is not None and tensor.dims is not None:
         tensor[depth:].merge_with(updates[outer:])
-    return tensor
+
+
+@bounded_by(OutputBound.INPUT)
+def reversed_sequences(op: ShapeContext) -> TensorShape:
+    """Return the shape of `ReverseSequence`, which has a length for each element of a batch."""
+    shape, lengths = op.inputs[0], op.shape("seq_lengths").with_rank(1)
+    batch, sequence = op.get_attr("batch_dim"), op.get_attr("seq_dim")
+    if shape.dims is None:
+        return UNKNOWN_SHAPE
+    for name, axis in (("batch_dim", batch), ("seq_dim", sequence)):
+        if axis >= len(shape.dims):
+            raise InvalidArgumentError(f"{name} must be < input rank: {axis} vs. {len(shape.dims)}")
+    return shape.with_axis(batch, merged_size(shape[batch], lengths[0]))
+
+
+@bounded_by(OutputBound.INPUT)
+def diagonal_part(op: ShapeContext) -> TensorShape:
+    """Return the shape of `DiagPart`: one half of the axes, which are those of the other half."""
+    shape = op.inputs[0]
+    if shape.dims is None:
+        return UNKNOWN_SHAPE
+    half, is_odd = divmod(len(shape.dims), 2)
+    if is_odd or not half:
+        raise InvalidArgumentError(
+            f"Input must have even and non-zero rank, input rank is {len(shape.dims)}"
+        )
+    return shape[:half].merge_with(shape[half:])
 
 
 SHAPES: Final[dict[str, ShapeFunction]] = common.table(
@@ -414,7 +454,7 @@ SHAPES: Final[dict[str, ShapeFunction]] = common.table(
     ("Rank Size", common.scalars),
     ("Fill", filled),
     ("BroadcastTo Empty", lambda op: op.value_as_shape("shape")),
-    ("ScatterNd", common.shape_input("shape")),
+    ("ScatterNd", scattered_zeros),
     ("EnsureShape", ensured),
     ("Reshape", reshaped),
     ("ExpandDims", expanded),
@@ -432,10 +472,9 @@ SHAPES: Final[dict[str, ShapeFunction]] = common.table(
     ("InvertPermutation", common.of_rank(1)),
     ("ReverseV2", common.with_ranks(common.unchanged, axis=1)),
     ("Roll", common.with_ranks(rolled, shift=(0, 1), axis=(0, 1))),
-    (
-        "TensorScatterAdd TensorScatterMax TensorScatterMin TensorScatterSub TensorScatterUpdate",
-        scattered,
-    ),
+    (_SCATTERED, scattered),
+    ("ReverseSequence", reversed_sequences),
+    ("DiagPart", diagonal_part),
     ("Gather GatherV2", gathered),
     ("GatherNd", gathered_slices),
     ("OneHot", one_hot),

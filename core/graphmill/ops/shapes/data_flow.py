@@ -28,10 +28,10 @@ _SCALARS: Final = """
 
 def partitioned(op: ShapeContext) -> list[TensorShape]:
     """Return the shapes of `DynamicPartition`: any number of elements of the data."""
-    rank = op.shape("partitions").rank
+    partitions = op.shape("partitions")
     shape = UNKNOWN_SHAPE
-    if rank is not None:
-        shape = TensorShape((None,)) + op.shape("data").with_rank_at_least(rank)[rank:]
+    if partitions.dims is not None:
+        shape = TensorShape((None,)) + common.after_prefix(op.shape("data"), partitions)
     return [shape] * op.num_outputs
 
 
@@ -40,7 +40,7 @@ def stitched(op: ShapeContext) -> TensorShape:
     element, pairs = UNKNOWN_SHAPE, zip(op.shapes("indices"), op.shapes("data"), strict=True)
     for indices, data in pairs:
         if indices.rank is not None:
-            element = element.merge_with(data.with_rank_at_least(indices.rank)[indices.rank :])
+            element = element.merge_with(common.after_prefix(data, indices))
     return TensorShape((None,)) + element
 
 

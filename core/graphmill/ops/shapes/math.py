@@ -182,7 +182,7 @@ SHAPES: Final[dict[str, ShapeFunction]] = common.table(
     ("Betainc", equal_or_scalars),
     ("Equal NotEqual", compared),
     ("ArgMax ArgMin", common.with_ranks(arg_best, dimension=0)),
-    ("MatMul SparseMatMul", mat_mul),
+    ("MatMul SparseMatMul _FusedMatMul", mat_mul),
     ("BatchMatMul BatchMatMulV2 BatchMatMulV3", batch_mat_mul),
     ("ClipByValue", common.unchanged),
     ("Select", selected),

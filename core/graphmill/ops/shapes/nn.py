@@ -19,20 +19,18 @@ if TYPE_CHECKING:
     from graphmill.ops.inference.tensor_shape import Size
 
 _UNCHANGED = "Elu LeakyRelu LogSoftmax Relu Relu6 Selu Softmax Softplus Softsign"
+_DEPTHWISE = "DepthwiseConv2dNative _FusedDepthwiseConv2dNative"
 _GRADIENTS = "EluGrad LeakyReluGrad Relu6Grad ReluGrad SeluGrad SoftplusGrad SoftsignGrad"
 
 
 def convolution(op: ShapeContext) -> TensorShape:
-    """Return the shape of `Conv2D`, `Conv3D` and `DepthwiseConv2dNative`."""
-    filters = op.inputs[1]
-    rank = 5 if op.type == "Conv3D" else 4
-    kernel = filters.with_rank(rank)
-    shape = op.inputs[0].with_rank(rank)
+    """Return the shape of a convolution with 2 or 3 spatial axes; a depthwise one has 2."""
     layout = _layout(op)
     if layout is None:
         return UNKNOWN_SHAPE
+    shape, kernel = (one.with_rank(len(layout)) for one in op.inputs[:2])
     channels = shape[layout.index("C")]
-    if op.type == "DepthwiseConv2dNative":
+    if op.type in _DEPTHWISE.split():
         merged_size(channels, kernel[-2])
         depth = common.product((kernel[-2], kernel[-1]))
     else:
@@ -95,7 +93,7 @@ def bias_gradient(op: ShapeContext) -> TensorShape:
 def batch_norm(op: ShapeContext) -> Any:
     """Return the shapes of `FusedBatchNorm` of any version."""
     shape = op.inputs[0].with_rank_at_least(4)
-    if op.type != "FusedBatchNormV3":
+    if op.type not in ("FusedBatchNormV3", "_FusedBatchNormEx"):
         shape = shape.with_rank(4)
     axis = 1 if op.get_attr("data_format").startswith(b"NC") else -1
     channel = TensorShape((shape[axis],))
@@ -108,7 +106,14 @@ def batch_norm(op: ShapeContext) -> Any:
 
 def batch_norm_gradient(op: ShapeContext) -> Any:
     """Return the shapes of `FusedBatchNormGrad` of any version."""
+    ranks = (4, 5) if op.type == "FusedBatchNormGradV3" else (4, 4)
+    axis = 1 if op.get_attr("data_format").startswith(b"NC") else -1
     scale = op.inputs[2].with_rank(1)
+    for shape in op.inputs[:2]:
+        shape.with_rank_at_least(ranks[0]).with_rank_at_most(ranks[1])
+        scale = TensorShape((merged_size(scale[0], shape[axis]),))
+    for other in op.inputs[3:5]:
+        scale = scale.merge_with(other.with_rank(1))
     return [op.inputs[0], scale, scale, UNKNOWN_SHAPE, UNKNOWN_SHAPE]
 
 
@@ -196,19 +201,19 @@ def _window_count(
     if padding == b"SAME":
         return -(-size // stride)
     reach = (window - 1) * dilation + 1
-    count = (size + added - reach + stride) // stride
-    if count < 0:
+    if size + added < reach:
         raise InvalidArgumentError(
             f"Negative dimension size caused by subtracting {reach} from {size + added}"
         )
-    return count
+    return (size + added - reach) // stride + 1
 
 
 SHAPES: Final[dict[str, ShapeFunction]] = common.table(
     (_UNCHANGED, common.unchanged),
     (_GRADIENTS, common.all_equal),
     ("LRN", common.of_rank(4)),
-    ("Conv2D Conv3D DepthwiseConv2dNative", convolution),
+    ("Conv2D Conv3D _FusedConv2D _FusedConv3D", convolution),
+    (_DEPTHWISE, convolution),
     ("AvgPool AvgPool3D MaxPool MaxPool3D", pool),
     ("MaxPoolWithArgmax", lambda _: [(None,) * 4] * 2),
     ("AvgPoolGrad", shape_input("orig_input_shape", 4)),
@@ -225,7 +230,7 @@ SHAPES: Final[dict[str, ShapeFunction]] = common.table(
     ("BiasAdd", bias_added),
     ("BiasAddV1", common.unchanged),
     ("BiasAddGrad", bias_gradient),
-    ("FusedBatchNorm FusedBatchNormV2 FusedBatchNormV3", batch_norm),
+    ("FusedBatchNorm FusedBatchNormV2 FusedBatchNormV3 _FusedBatchNormEx", batch_norm),
     ("FusedBatchNormGrad FusedBatchNormGradV2 FusedBatchNormGradV3", batch_norm_gradient),
     ("IsotonicRegression", both_as_input),
     ("TopK TopKV2", top_k),

@@ -19,6 +19,10 @@ _FAKE = """
     FakeQuantWithMinMaxArgs FakeQuantWithMinMaxArgsGradient FakeQuantWithMinMaxVars
     FakeQuantWithMinMaxVarsPerChannel
 """
+_RANGED_PRODUCTS = """
+    QuantizedMatMul QuantizedMatMulWithBias QuantizedMatMulWithBiasAndRelu
+    QuantizedMatMulWithBiasAndReluAndRequantize QuantizedMatMulWithBiasAndRequantize
+"""
 
 
 def broadcast_operands(op: ShapeContext) -> TensorShape:
@@ -40,7 +44,8 @@ def ranged(function: ShapeFunction) -> ShapeFunction:
 SHAPES: Final[dict[str, ShapeFunction]] = common.table(
     ("QuantizedAdd QuantizedMul", ranged(broadcast_operands)),
     (_FAKE, common.unchanged),
-    ("QuantizedMatMul", ranged(mat_mul)),
+    (_RANGED_PRODUCTS, ranged(mat_mul)),
+    ("QuantizedMatMulWithBiasAndDequantize", mat_mul),
     ("UniformQuantizedAdd", broadcast_operands),
     ("UniformQuantizedDot UniformQuantizedDotHybrid", product),
 )

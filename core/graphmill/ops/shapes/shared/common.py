@@ -113,6 +113,19 @@ def integers(op: ShapeContext, name: str) -> list[int] | None:
     return None if value is None else [int(item) for item in value.reshape(-1)]
 
 
+def after_prefix(shape: TensorShape, prefix: TensorShape) -> TensorShape:
+    """Return the sizes of a shape after those of another one, with which it begins.
+
+    Raises:
+        InvalidArgumentError: it begins with other sizes.
+    """
+    if prefix.dims is None:
+        return UNKNOWN_SHAPE
+    rank = len(prefix.dims)
+    shape.with_rank_at_least(rank)[:rank].merge_with(prefix)
+    return shape[rank:]
+
+
 def axis_in(axis: int, rank: int) -> int:
     """Return an axis as a non-negative index.
 
