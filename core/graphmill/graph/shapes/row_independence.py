@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import math
 from enum import Enum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
 
 from graphmill.graph.algorithms import ancestors, topological_order
 from graphmill.graph.functions.function_body import instantiate_function
@@ -24,6 +26,8 @@ from graphmill.ops.definition.op_traits import CallKind, RowUse, Source
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
 
     from graphmill.graph.functions.function_calls import CalledFunction
     from graphmill.graph.graph import Graph
@@ -154,6 +158,8 @@ class _Rows:
             return (_Kind.ROWS,)
         if traits.reshapes and inputs[0] is _Kind.ROWS and self._keeps_rows(node):
             return (_Kind.ROWS,)
+        if traits.shape_only:
+            raise _mixes(node, "depends on the number of rows")
         use = traits.rows
         if traits.elementwise:
             use = RowUse(" ".join(arg.name for arg in node.op_def.input_args))
@@ -177,17 +183,21 @@ class _Rows:
             return False
         if use.unless and node.attrs[use.unless]:
             return False
-        if use.axes and not self._leaves_rows(node, ranges[use.axes][0], rank):
-            return False
+        if use.axes:
+            axes = self._value(node, ranges[use.axes][0])
+            if axes is None or not all(axis % rank for axis in axes.reshape(-1).tolist()):
+                return False
+        if use.zeros:
+            value = self._value(node, ranges[use.zeros][0])
+            if value is None or np.atleast_2d(value)[0].any():
+                return False
         return all(_is_broadcast(self._input_shape(node, i), rank) for i in may_have - have)
 
-    def _leaves_rows(self, node: Node, axes: int, rank: int) -> bool:
-        """Return whether the value of an input is known, and names no first dimension."""
-        edge = node.in_edges[axes]
+    def _value(self, node: Node, index: int) -> NDArray[Any] | None:
+        """Return the value of an input; None if a part of it is not known."""
+        edge = node.in_edges[index]
         value = partial_value(edge.src, edge.src_output, lambda one, i: self.shapes.of(one)[i])
-        if value is None:
-            return False
-        return all(axis is not None and int(axis) % rank for axis in value.reshape(-1).tolist())
+        return None if value is None or None in value.reshape(-1).tolist() else value
 
     def _input_shape(self, node: Node, index: int) -> TensorShape:
         edge = node.in_edges[index]

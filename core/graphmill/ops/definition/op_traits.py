@@ -156,12 +156,15 @@ class RowUse(NamedTuple):
         unless: the name of an attr that must be false, or zero; "" for none.
         axes: the name of the input with the dimensions that the op combines, none of which may be
             the first; "" for none.
+        zeros: the name of an input whose value must be zero for the first dimension, such as
+            paddings; "" for none.
     """
 
     inputs: str
     min_rank: int = 1
     unless: str = ""
     axes: str = ""
+    zeros: str = ""
 
 
 class Source(Enum):
@@ -427,7 +430,7 @@ def check_traits(op_def: OpDef) -> None:
 
 
 def _check_rows(op_def: OpDef, use: RowUse, inputs: set[str]) -> None:
-    for name in filter(None, (*use.inputs.split(), use.axes)):
+    for name in filter(None, (*use.inputs.split(), use.axes, use.zeros)):
         if name not in inputs:
             raise _misfit(op_def, f"rows name the unknown input {name!r}", inputs)
     if use.unless:

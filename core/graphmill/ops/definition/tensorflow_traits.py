@@ -291,6 +291,8 @@ _ROWS: Final[tuple[tuple[str, RowUse], ...]] = (
     ("ArgMax ArgMin", RowUse("input", 2, axes="dimension")),
     ("ConcatV2", RowUse("values", 2, axes="axis")),
     ("AddN", RowUse("inputs")),
+    ("Pad PadV2 MirrorPad", RowUse("input", 2, zeros="paddings")),
+    ("GatherV2", RowUse("indices", 1, "batch_dims", zeros="axis")),
     ("ResourceGather", RowUse("indices", 1, "batch_dims")),
 )
 

@@ -109,6 +109,10 @@ CARRIES = {
     "ConcatV2": ([None, 4], lambda x: ops.array.concat_v2([x, x * 2.0], 1)),
     "AddN": ([None, 4], lambda x: ops.math.add_n([x, x])),
     "ResourceGather": ([None, 4], gathered),
+    "Pad": ([None, 4], lambda x: ops.array.pad(x, [[0, 0], [1, 2]])),
+    "PadV2": ([None, 4], lambda x: ops.array.pad_v2(x, [[0, 0], [1, 2]], 7.0)),
+    "MirrorPad": ([None, 4], lambda x: ops.array.mirror_pad(x, [[0, 0], [1, 2]], mode="REFLECT")),
+    "GatherV2": ([None, 4], lambda x: ops.array.gather_v2(WEIGHTS, F.cast(x, "int32"), 0)),
 }
 
 
@@ -150,10 +154,18 @@ def test_a_batch_has_the_rows_of_its_parts(op):
         ([None, 4], lambda x: ops.array.expand_dims(x, 1), ""),
         ([None, 4], lambda x: ops.array.expand_dims(x, 0), "(ExpandDims) may combine rows"),
         ([None, 4], lambda x: ops.array.concat_v2([x, x], 0), "(ConcatV2) may combine rows"),
+        ([None, 4], lambda x: ops.array.pad(x, [[0, 1], [0, 0]]), "(Pad) may combine rows"),
+        ([None, 4], lambda x: ops.array.gather_v2(x, [0], 0), "(GatherV2) may combine rows"),
+        (
+            [None, 4],
+            lambda x: ops.array.gather_v2(WEIGHTS, F.cast(x, "int32"), 1),
+            "(GatherV2) may combine rows",
+        ),
         ([None, 3], lambda x: x + F.constant([[1.0], [2.0]]), "(AddV2) may combine rows"),
         ([None, 3], lambda x: x + F.constant([[1.0, 2.0, 3.0]]), ""),
         ([None, 1], lambda x: x + ops.array.reshape(x, [-1]), "(AddV2) may combine rows"),
         ([None, 3], lambda x: x + ops.random.random_uniform([3], dtype="float32"), "has an effect"),
+        ([None, 3], lambda x: ops.array.shape(x), "(Shape) depends on the number of rows"),
         ([None, 3], lambda x: F.constant([1.0]), "has no row for each row"),
         ([2, 3], lambda x: x, "first dimension of input 'x:0' is not of any size"),
         (IMAGES, lambda x: normalized(x, is_training=True).y, "(FusedBatchNormV3) may combine"),
