@@ -111,7 +111,11 @@ def _forward_messages(
         pass  # it has ended; the exit code below says so
     with worker.stdout:
         for line in worker.stdout:
-            put((job, json.loads(line)))
+            try:
+                message = json.loads(line)
+            except ValueError:  # it was killed while it wrote; the exit code says so
+                break
+            put((job, message))
     code = worker.wait()
     drain.join()
     worker.stderr.close()

@@ -1,10 +1,15 @@
-"""A process that runs its shard of a batch run; see `processes`."""
+"""A process that runs its shard of a batch run; see `processes`.
+
+The messages go through a duplicate of standard output. Its descriptor 1 is standard error, because
+a native library that writes there would write between the messages.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import io
 import json
+import os
 import sys
 import threading
 from typing import TYPE_CHECKING, Any, Final, TextIO
@@ -40,10 +45,16 @@ class _PrintedText(io.TextIOBase):
 
 def main() -> int:
     """Run the task that standard input describes, and return the exit code."""
-    stream = sys.stdout
-    with contextlib.redirect_stdout(_PrintedText(stream)):
+    with _private_stdout() as stream, contextlib.redirect_stdout(_PrintedText(stream)):
         _run(json.load(sys.stdin), stream)
     return 0
+
+
+def _private_stdout() -> TextIO:
+    """Return standard output under a descriptor of its own; descriptor 1 becomes standard error."""
+    stream = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    return stream
 
 
 def _run(task: dict[str, Any], stream: TextIO) -> None:

@@ -13,6 +13,7 @@ from graphmill.deprecations import renamed_arguments
 from graphmill.graph.algorithms import ancestors
 from graphmill.graph.formats.model_file import open_model
 from graphmill.graph.formats.model_format import Kind
+from graphmill.graph.functions.function_calls import called_functions
 from graphmill.ops.definition.op_traits import Source
 from graphmill.saved.assets import asset_feeds
 from graphmill.saved.internal_signatures import INIT_COLLECTIONS, INIT_SIGNATURE
@@ -235,6 +236,10 @@ def _initialize(session: Session, folder: str, meta_graph: MetaGraphDef) -> None
     if files.exists(prefix + ".index"):
         if saver.restore_op_name:
             feeds = {**assets, saver.filename_tensor_name: prefix}
+            if init_op and _is_pure(session.graph, init_op):
+                # As for most models of TensorFlow 2: their order cannot matter.
+                _run_once(session, feeds, saver.restore_op_name, init_op)
+                return
             _run_once(session, feeds, saver.restore_op_name)
     elif saver.restore_op_name and not _makes_variables(session.graph, init_op):
         raise errors.NotFoundError(
@@ -245,9 +250,15 @@ def _initialize(session: Session, folder: str, meta_graph: MetaGraphDef) -> None
         _run_once(session, assets, init_op)
 
 
-def _run_once(session: Session, feeds: Mapping[str, Any], target: str) -> None:
-    """Run an operation once, with feeds by tensor name."""
-    session.make_callable([], list(feeds), targets=[target])(*feeds.values())
+def _is_pure(graph: Graph, init_op: str) -> bool:
+    """Return whether the initializer neither reads nor changes any state."""
+    nodes = ancestors([graph.node(init_op)])
+    return not any(node.op_def.is_stateful or called_functions(node) for node in nodes)
+
+
+def _run_once(session: Session, feeds: Mapping[str, Any], *targets: str) -> None:
+    """Run operations once, with feeds by tensor name."""
+    session.make_callable([], list(feeds), targets=list(targets))(*feeds.values())
 
 
 def _init_op(folder: str, meta_graph: MetaGraphDef) -> str:

@@ -120,7 +120,8 @@ class HotSteps:
         most of that time may be the executor's overhead.
 
         Raises:
-            OpError: a pass or a kernel refused the graph, and the mode is `"eager"`.
+            OpError: a pass or a kernel refused the graph, or a plugin raised another exception
+                (`PluginFaultError`), and the mode is `"eager"`.
         """
         if self.after_steps < 0:
             self._send(executors, HotEvent.NOT_ELIGIBLE, self.why_never)
@@ -181,8 +182,9 @@ class HotSteps:
         """Rebuild a graph; if that fails, steps continue with the first graph.
 
         Raises:
-            OpError: a pass or a kernel refused the graph, and the mode is `"eager"`; or the error
-                is an `InternalError`, and validation mode is on.
+            OpError: a pass or a kernel refused the graph, or a plugin raised another exception, and
+                the mode is `"eager"`; or the error is an `InternalError`, and validation mode is
+                on.
         """
         key = (executors.feeds, executors.fetches, executors.targets)
         try:
@@ -190,6 +192,8 @@ class HotSteps:
                 items = self._session.hot_partitions(key, executors.rewrites)
         except PluginFaultError as error:
             self._send(executors, HotEvent.PLUGIN_RAISED, error.message)
+            if self.mode == "eager":  # the user asked for the compilation that the plugin prevents
+                raise
             fetches = ", ".join(executors.fetches)
             text = f"{error.message}. Steps that fetch {fetches or 'nothing'} are interpreted"
             self._session.host.fault_warnings.warn((error.plugin, type(error.__cause__)), text)

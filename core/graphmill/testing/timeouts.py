@@ -18,7 +18,7 @@ _T = TypeVar("_T")
 
 TIMEOUT = 30.0
 """Seconds after which a call counts as hanging; calls of the suites take less than a tenth."""
-_SHARED = re.compile(r"graphmill-(\d+|helper)")  # threads shared by all sessions
+_SHARED = re.compile(r"graphmill-(\d+|helper|deadlines)")  # threads shared by all sessions
 
 
 def within(call: Callable[[], _T], what: str, seconds: float = TIMEOUT) -> _T:

@@ -6,18 +6,19 @@ import csv
 import io
 import json
 import logging
+import os
+import subprocess
 import sys
 import zipfile
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from graphmill import Graph, batch, errors, files, ops, proto, tf_record
+from graphmill import Graph, batch, dtypes, errors, files, ops, proto, tf_record
+from graphmill.batch import processes
 from graphmill.plugin.host import default_host
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def rows_of(path: Path) -> list[dict[str, str]]:
@@ -470,6 +471,38 @@ def test_workers_print_what_their_kernels_print(
     report = batch.run(printing, tmp_path / "texts.txt", out, batch_size=1, jobs=2)
     assert (report.rows, report.failures) == (2, 0)
     assert sorted(capsys.readouterr().out.split()) == ["one", "two"]
+
+
+def test_text_on_descriptor_1_does_not_break_the_messages_of_workers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = str(Path(__file__).parent / "plugins")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([folder, os.environ.get("PYTHONPATH", "")]))
+    monkeypatch.setenv("GRAPHMILL_LOAD_PLUGINS", "descriptor_kernels")
+    graph = proto.GraphDef()
+    graph.node.add(name="text", op="Placeholder").attr["dtype"].type = dtypes.string.enum
+    graph.node.add(name="same", op="Descriptor>Write", input=["text"])
+    (tmp_path / "model.pb").write_bytes(graph.SerializeToString())
+    (tmp_path / "texts.txt").write_text("one\ntwo\n")
+    out = tmp_path / "out.csv"
+    report = batch.run(
+        tmp_path / "model.pb", tmp_path / "texts.txt", out, fetches=["same"], batch_size=1, jobs=2
+    )
+    assert (report.rows, report.failures) == (2, 0)
+
+
+def test_worker_that_ends_in_a_message_is_reported() -> None:
+    code = """import sys; sys.stdout.write('[1]\\n[1, '); sys.exit(3)"""
+    worker = subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    messages: list[Any] = []
+    processes._forward_messages(worker, "", 0, messages.append)
+    assert messages == [(0, [1]), (0, {"exit": 3, "stderr": ""})]
 
 
 def test_standard_input_is_read(sums: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

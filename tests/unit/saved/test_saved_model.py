@@ -221,6 +221,25 @@ def test_assets_outside_the_model_are_refused(
         load(maker.write())
 
 
+def test_initializer_without_effects_needs_no_step(
+    maker: Maker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    meta = maker.meta_graph("serve")
+    meta.graph_def.node.add(name="nothing", op="NoOp")
+    meta.collection_def["saved_model_main_op"].node_list.value.append("nothing")
+    targets = []
+    make_callable = Session.make_callable
+
+    def recorded(session: Session, *args: Any, **options: Any) -> Any:
+        targets.append(options["targets"])
+        return make_callable(session, *args, **options)
+
+    monkeypatch.setattr(Session, "make_callable", recorded)
+    load(maker.write()).close()
+    assert len(targets) == 1
+    assert targets[0][-1] == "nothing"
+
+
 def test_missing_asset_is_named(maker: Maker) -> None:
     maker.asset(maker.meta_graph("serve"), "vocab.txt")
     with pytest.raises(errors.NotFoundError, match=r"vocab\.txt"):

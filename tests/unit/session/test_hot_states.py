@@ -255,12 +255,9 @@ def run_two_graphs(made: graphmill.Session) -> None:
 
 
 @pytest.mark.parametrize("phase", [HOT, HOT_PLACEMENT])
-@pytest.mark.parametrize("mode", ["tiered", "eager"])
-def test_a_plugin_whose_pass_raises_leaves_steps_interpreted(
-    phase: str, mode: str, make_host: Any
-) -> None:
+def test_a_plugin_whose_pass_raises_leaves_steps_interpreted(phase: str, make_host: Any) -> None:
     plugin = FaultyPass(phase, ValueError("the pass's own bug"))
-    with session(plugin, make_host, mode) as made:
+    with session(plugin, make_host, "tiered") as made:
         with pytest.warns(PluginWarning, match="the pass's own bug") as warnings:
             run_two_graphs(made)
         first, *_ = explain_all(made)
@@ -269,8 +266,23 @@ def test_a_plugin_whose_pass_raises_leaves_steps_interpreted(
     assert "FaultyPass" in first.reason
     assert "ValueError: the pass's own bug" in first.reason
     assert first.num_interpreted == 8
-    assert plugin.num_calls == (1 if mode == "tiered" else 2)
+    assert plugin.num_calls == 1
     assert "building -> failed (plugin raised)" in str(first.history)
+
+
+@pytest.mark.parametrize("phase", [HOT, HOT_PLACEMENT])
+def test_a_plugin_whose_pass_raises_fails_each_step_of_an_eager_session(
+    phase: str, make_host: Any
+) -> None:
+    plugin = FaultyPass(phase, ValueError("the pass's own bug"))
+    with session(plugin, make_host, "eager") as made:
+        for number in (1, 2):
+            with pytest.raises(
+                InternalError, match=r"'faulty' of .*FaultyPass.*ValueError: the pass's own bug"
+            ) as caught:
+                made.run("y:0", {"x:0": 2})
+            assert caught.value.plugin
+            assert plugin.num_calls == number
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(3)], ids=lambda e: repr(e))

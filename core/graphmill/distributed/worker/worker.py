@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from graphmill.distributed.worker.peers import Peers
     from graphmill.distributed.worker.registered_graph import RegisteredGraph
+    from graphmill.distributed.worker.remote_rendezvous import RemoteRendezvous
     from graphmill.distributed.worker.requests import Request
     from graphmill.distributed.worker.step_call import StepCall, StepResult
     from graphmill.distributed.worker.worker_session import WorkerSession
@@ -182,6 +183,9 @@ class Worker:
                 self._start(session, call, request, drive or self._drivers.submit)
             except OpError as error:
                 request.finish(None, error)
+            except Exception as error:  # noqa: BLE001 - callers, repeated ones too, wait for an outcome
+                message = f"the step was not started: {type(error).__name__}: {error}"
+                request.finish(None, InternalError(message))
         return lambda: request.leave(done)
 
     def cleanup_graph(self, step_id: int) -> None:
@@ -237,7 +241,7 @@ class Worker:
         cancellation = CancellationManager(session.cancellation)
         try:
             step = self._new_step(session, graph, call, cancellation)
-        except OpError:
+        except BaseException:
             cancellation.close()
             graph.release()
             raise
@@ -300,9 +304,9 @@ class Worker:
             call.step_id, lambda: self._new_partial(session, call)
         )
         request.cancel = partial.cancellation.start_cancel
-        if is_new:
-            self._drive_partial(partial)
         rendezvous = self.rendezvous.find(call.step_id)
+        if is_new:
+            self._drive_partial(partial, rendezvous)
         send_inputs(rendezvous, call)
 
         def received(values: dict[str, Value], error: OpError | None) -> None:
@@ -324,7 +328,7 @@ class Worker:
         cancellation = CancellationManager(session.cancellation)
         try:
             step = self._new_step(session, graph, call, cancellation)
-        except OpError:
+        except BaseException:
             cancellation.close()
             graph.release()
             raise
@@ -332,13 +336,17 @@ class Worker:
         partial_step.when_ended(lambda _: graph.release())
         return partial_step
 
-    def _drive_partial(self, partial: PartialStep) -> None:
+    def _drive_partial(self, partial: PartialStep, rendezvous: RemoteRendezvous) -> None:
         def drive() -> None:
             failure: OpError | None = None
             try:
                 partial.step.run()
             except OpError as error:
                 failure = error
+            except Exception as error:  # noqa: BLE001 - the end of a thread: it is passed to the callers
+                failure = InternalError(f"the step failed: {type(error).__name__}: {error}")
+            if failure is not None:
+                rendezvous.start_abort(failure)  # the step may have failed before its executors
             partial.ended(failure)
             partial.cancellation.close()
 

@@ -16,6 +16,8 @@ from graphmill.errors import DataLossError, InvalidArgumentError
 from graphmill.proto.wire import FIXED32, FIXED64, LENGTH, VARINT, Field, iterate_fields
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
     from graphmill.proto.wire import Buffer
@@ -55,6 +57,7 @@ MAX_DEPTH = 100
 
 _CHECKED_FIELDS = 16  # of each message: enough to distinguish the kinds, few enough to be fast
 _CHECKED_LEVELS = 4
+_CHECKED_IN_ALL = 64  # fields on all levels together, most of which are the attrs of a few nodes
 # Patterns are compiled on use, because most models are binary.
 _OP_NAME = rb"[A-Za-z0-9_.>][A-Za-z0-9_.>\\/-]*"
 _TEXT_TOKEN = r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|#[^\n]*|([{}<>\[\]])'
@@ -136,16 +139,24 @@ def text_kind(name: str) -> Kind | None:
 
 
 def _fits_kind(buffer: Buffer, kind: Kind) -> bool:
-    return _fits(buffer, 0, len(buffer), kind.message.DESCRIPTOR, _CHECKED_LEVELS)
+    left = iter(range(_CHECKED_IN_ALL))
+    return _fits(buffer, 0, len(buffer), kind.message.DESCRIPTOR, _CHECKED_LEVELS, left)
 
 
-def _fits(buffer: Buffer, start: int, end: int, message: Descriptor, levels: int) -> bool:
-    """Return whether the first fields of `buffer[start:end]` are fields of `message`."""
+def _fits(
+    buffer: Buffer, start: int, end: int, message: Descriptor, levels: int, left: Iterator[int]
+) -> bool:
+    """Return whether the first fields of `buffer[start:end]` are fields of `message`.
+
+    `left` yields an item for each field that may still be checked.
+    """
     seen = []
     try:
         for field in iterate_fields(buffer, start, end):
+            if next(left, None) is None:
+                return True
             description = message.fields_by_number.get(field.number)
-            if description is None or not _fits_field(buffer, field, description, levels):
+            if description is None or not _fits_field(buffer, field, description, levels, left):
                 return False
             seen.append(field.number)
             if len(seen) == _CHECKED_FIELDS:
@@ -158,7 +169,13 @@ def _fits(buffer: Buffer, start: int, end: int, message: Descriptor, levels: int
     return message.name != "NodeDef" or 2 in seen
 
 
-def _fits_field(buffer: Buffer, field: Field, description: FieldDescriptor, levels: int) -> bool:
+def _fits_field(
+    buffer: Buffer,
+    field: Field,
+    description: FieldDescriptor,
+    levels: int,
+    left: Iterator[int],
+) -> bool:
     if field.wire_type != _wire_type(description):
         is_packed = field.wire_type == LENGTH and description.is_repeated
         return is_packed and description.cpp_type < description.CPPTYPE_STRING
@@ -167,7 +184,8 @@ def _fits_field(buffer: Buffer, field: Field, description: FieldDescriptor, leve
     if description.message_type is not None:
         if not levels:
             return True
-        return _fits(buffer, field.start, field.end, description.message_type, levels - 1)
+        kind = description.message_type
+        return _fits(buffer, field.start, field.end, kind, levels - 1, left)
     if description.full_name == "graphmill.NodeDef.op":
         return re.fullmatch(_OP_NAME, bytes(buffer[field.start : field.end])) is not None
     return description.type == description.TYPE_BYTES or _is_utf8(buffer, field)

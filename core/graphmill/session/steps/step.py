@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from graphmill.lowering.partitioning.build_executors import PerPartition
     from graphmill.plugin.step_observers import StepInfo
     from graphmill.proto.config_pb2 import ConfigProto, RunMetadata, RunOptions
+    from graphmill.runtime.threads.deadline_timers import DeadlineTimer
     from graphmill.session.direct_session import DirectSession
     from graphmill.session.executors_cache import ExecutorsAndKeys
     from graphmill.typing import Value
@@ -128,7 +129,7 @@ def run_step_with_options(
         publish_step(signature, run_options, step_id, executors.step_count, broker)
     items = executors.serving
     started = now()
-    timer = _start_timer(timeout, cancellation)
+    timer = None if timeout is None else _start_timer(timeout, cancellation)
     metadata: RunMetadata | None = None
     failure: OpError | None = None
     observers = session.host.step_observers
@@ -394,18 +395,13 @@ def _timeout(options: RunOptions, config: ConfigProto) -> float | None:
     return min(milliseconds / 1000, threading.TIMEOUT_MAX) if milliseconds > 0 else None
 
 
-def _start_timer(
-    timeout: float | None, cancellation: CancellationManager
-) -> threading.Timer | None:
-    if timeout is None:
-        return None
+def _start_timer(timeout: float, cancellation: CancellationManager) -> DeadlineTimer:
+    from graphmill.runtime.threads.deadline_timers import DEADLINE_TIMERS  # few steps have one
+
     error = DeadlineExceededError(
         f"the step did not end within its timeout of {timeout * 1000:.0f} ms"
     )
-    timer = threading.Timer(timeout, cancellation.start_cancel, [error])
-    timer.daemon = True
-    timer.start()
-    return timer
+    return DEADLINE_TIMERS.start(timeout, partial(cancellation.start_cancel, error))
 
 
 def _check_partition_graphs(options: RunOptions, config: ConfigProto) -> None:

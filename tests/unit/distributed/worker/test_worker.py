@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -12,8 +12,10 @@ from tests.unit.distributed.worker.conftest import Cluster, Outcome, cpu, task
 
 import graphmill
 from graphmill import errors, ops, proto
+from graphmill.distributed.worker.registered_graph import RegisteredGraph
 from graphmill.distributed.worker.remote_rendezvous import RemoteRendezvous
 from graphmill.distributed.worker.step_call import StepCall
+from graphmill.errors import AbortedError, InternalError
 from graphmill.ops.attrs.attr_types import FuncAttr
 from graphmill.runtime.executor import ExecutorArgs
 from graphmill.runtime.rendezvous import RendezvousKey
@@ -317,6 +319,45 @@ def test_partial_runs_are_fed_and_fetched_piece_by_piece(cluster: Cluster) -> No
     )
     assert last[0].get().outputs == {cluster.key("two:0"): -6}
     assert last[1].get().outputs == {}
+
+
+def faulty_partial_graph(cluster: Cluster) -> dict[int, str]:
+    graph = graphmill.Graph()
+    with graph.as_default():
+        a = cluster.feed(graph, "a:0", F32)
+        cluster.fetch(graph, ops.math.neg(a), "y:0")
+    return cluster.register(graph)
+
+
+@pytest.mark.parametrize("error", [ValueError("a bug"), AbortedError("refused")], ids=repr)
+def test_exception_of_a_partial_step_reaches_calls_that_wait(
+    error: Exception, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> Any:
+        raise error
+
+    monkeypatch.setattr(RegisteredGraph, "items_of_next_step", fail)
+    handles = faulty_partial_graph(cluster)
+    for feeds in ({}, {"a:0": np.float32(2)}):
+        (outcome,) = cluster.start(handles, feeds, ["y:0"], 9, is_partial=True).values()
+        with pytest.raises((InternalError, AbortedError), match=r"a bug|refused"):
+            outcome.get()
+
+
+def test_exception_before_a_partial_step_reaches_its_caller(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any, **__: Any) -> Any:
+        raise ValueError("a bug")
+
+    handles = faulty_partial_graph(cluster)
+    monkeypatch.setattr("graphmill.distributed.worker.worker.WorkerStep", fail)
+    for _ in range(2):  # a repeated request gets the same outcome
+        (outcome,) = cluster.start(
+            handles, {"a:0": np.float32(2)}, ["y:0"], 9, is_partial=True, request_id=7
+        ).values()
+        with pytest.raises(InternalError, match="was not started: ValueError: a bug"):
+            outcome.get()
 
 
 def test_registered_graphs_become_hot(cluster: Cluster) -> None:

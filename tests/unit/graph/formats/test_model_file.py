@@ -13,10 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphmill import errors, files, proto
+from graphmill.graph.formats import model_format
 from graphmill.graph.formats.model_file import load_graph, open_model
 from graphmill.graph.formats.model_format import Encoding, Kind
 from graphmill.graph.formats.stored_tensor import StoredTensor
-from graphmill.proto.wire import length_delimited, write_varint
+from graphmill.proto.wire import iterate_fields, length_delimited, write_varint
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -79,6 +80,25 @@ def test_every_kind_is_read_in_every_encoding(
     model = open_model(path)
     assert (model.kind, model.encoding) == (kind, encoding)
     assert model.graph().whole() == make_graph()
+
+
+def test_detection_checks_few_fields(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = proto.GraphDef()
+    for number in range(20):
+        node = graph.node.add(name=f"n{number}", op="NoOp")
+        for attr in range(20):
+            node.attr[f"a{attr}"].list.i.append(attr)
+    read = []
+
+    def counted(*place: Any) -> Any:
+        for field in iterate_fields(*place):
+            read.append(field)
+            yield field
+
+    monkeypatch.setattr(model_format, "iterate_fields", counted)
+    content = memoryview(graph.SerializeToString())
+    assert model_format.detect(content, "model.pb").kind is Kind.GRAPH_DEF
+    assert len(read) < 100
 
 
 def test_large_constants_stay_in_the_file(tmp_path: Path) -> None:
