@@ -13,7 +13,12 @@ import pytest
 from tests.oracle.sessions.random_feeds import calls_of, graph_message
 from tests.oracle.sessions.runtimes import Raised, graphmill_runtime, tensorflow_runtime
 
-pytestmark = pytest.mark.oracle
+# TensorFlow lets NumPy convert a feed, which then warns about the values that it changes.
+pytestmark = [
+    pytest.mark.oracle,
+    pytest.mark.filterwarnings("ignore::RuntimeWarning:tensorflow"),
+    pytest.mark.filterwarnings("ignore::numpy.exceptions.ComplexWarning:tensorflow"),
+]
 
 
 def seeds() -> range:
