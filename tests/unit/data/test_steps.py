@@ -82,6 +82,15 @@ def test_rebatch_refuses_wrong_arguments() -> None:
         batches.rebatch([[2]])
 
 
+def test_errors_come_after_the_elements_before_them_in_a_parallel_map() -> None:
+    numbers = Dataset.from_tensor_slices([3, 2, 0, 6]).map(lambda x: 6 // x)
+    elements = iter(numbers.map(lambda x: x + 10, num_parallel_calls=4))
+    assert [int(next(elements)), int(next(elements))] == [12, 13]
+    with pytest.raises(errors.InvalidArgumentError, match="division by zero"):
+        next(elements)
+    assert int(next(elements)) == 11
+
+
 def test_elements_with_errors_are_skipped() -> None:
     dataset = Dataset.from_tensor_slices([1, 0, 2]).map(lambda x: 6 // x)
     assert lists(dataset.ignore_errors()) == [6, 3]

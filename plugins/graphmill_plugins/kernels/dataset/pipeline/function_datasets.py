@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from graphmill.errors import InvalidArgumentError, OutOfRangeError
+from graphmill.errors import InvalidArgumentError, OpError, OutOfRangeError
 from graphmill.spi.kernels import check_cancelled
 from graphmill_plugins.kernels._support import POINTER_SIZE, check_size
 from graphmill_plugins.kernels.dataset.pipeline.background_jobs import Job, Prefetching
@@ -107,7 +107,10 @@ class _Mapping(ElementIterator):
 
 
 class _ParallelMapping(ElementIterator):
-    """Runs calls for later elements in the session's pool while the first one is awaited."""
+    """Runs calls for later elements in the session's pool while the first one is awaited.
+
+    An error of the input is raised after the results of the elements before it.
+    """
 
     def __init__(self, dataset: Map, source: Elements, scope: Scope) -> None:
         self._dataset, self._source, self._scope = dataset, source, scope
@@ -127,7 +130,11 @@ class _ParallelMapping(ElementIterator):
         return result
 
     def _start_next(self) -> None:
-        element = next(self._source, None)
+        try:
+            element = next(self._source, None)
+        except OpError as error:
+            self._jobs.append(_failed(error))
+            return
         if element is None:
             self._is_at_end = True
             return
@@ -136,6 +143,15 @@ class _ParallelMapping(ElementIterator):
         self._jobs.append(job)
         if scope.pool is not None:
             scope.pool.schedule(job.run)
+
+
+def _failed(error: OpError) -> Job:
+    """Return a job whose result raises an error."""
+
+    def fail() -> None:
+        raise error
+
+    return Job(fail)
 
 
 class Filter(Derived):
