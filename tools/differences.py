@@ -183,9 +183,13 @@ flowchart LR
   TensorFlow's, so that each makes its own. `DatasetFingerprint` gives other numbers, too.
 - **Options of pipelines** change nothing, and pipelines are not rewritten: `AssertNextDataset` and
   `AssertPrevDataset` see them as they were written. `shuffle` and `repeat(0)` give no elements;
-  TensorFlow rewrites them to one dataset, which refuses zero repetitions. Statistics are those of
+  TensorFlow rewrites them to one dataset, which refuses zero repetitions. A function that captures
+  a `ShuffleDataset` and reduces it gets another order at each call, if it reshuffles; TensorFlow
+  rewrites a copy, which begins with the seed again. Statistics are those of
   `BytesProducedStatsDataset` and `LatencyStatsDataset` alone.
 - **`RebatchDatasetV2`** refuses negative sizes; TensorFlow ends the process.
+- **`SerializeIterator`** also saves the position in a dataset whose function reduces another one;
+  TensorFlow refuses that, as `ReduceDataset` counts as stateful.
 - **`SqlDataset`** opens a database for reading only. TensorFlow creates a missing one, and runs
   queries that write.
 - **LMDB**: a database without keys has no elements; TensorFlow's dataset waits for one forever. A

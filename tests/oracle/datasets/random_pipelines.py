@@ -281,7 +281,8 @@ class Pipeline:
         """Add the size of another pipeline, and sums over it."""
         del depth
         tf = self.tf
-        other = made.take(3)
+        # TensorFlow begins a shuffle that the function captures with its seed at each call.
+        other = self.source().take(3)
         size = other.cardinality()
 
         def step(e: Any) -> Any:

@@ -60,7 +60,7 @@ class Program:
             element = iterator.get_next()
             self.fetches = [element["number"].name, element["row"].name]
             self.saver = None
-            if self.kind == "initializable":
+            if self.kind == "initializable" and not reduces(self.graph):
                 saveable = tf.data.experimental.make_saveable_from_iterator(source)
                 self.saver = v1.train.Saver([saveable]).saver_def
             self.before = draw.randrange(4)
@@ -93,6 +93,12 @@ class Program:
                 return [*found, type(error).__name__]
             found.append([np.asarray(value).tolist() for value in values])
         return found
+
+
+def reduces(graph):
+    """Return whether a function reduces a dataset; TensorFlow saves no such iterator."""
+    functions = graph.as_graph_def().library.function
+    return any(node.op == "ReduceDataset" for one in functions for node in one.node_def)
 
 
 def compare(tf, seed, folder):
