@@ -207,6 +207,15 @@ LONG: Final[dict[str, tuple[str, Callable[[], dict[str, Any]]]]] = {
         "y = MatrixSquareRoot(f, after=[g])",
         lambda: {"f:0": np.ones((100_000, 4, 4)), "g:0": 1.0},
     ),
+    "updates of one row": (
+        (
+            "v = VarHandleOp(dtype=float32, shape=[2]); b = AssignVariableOp(v, g); "
+            "i = Cast(f, DstT=int32); n = Const(dtype=float32, value='float32: 0.5'); "
+            "c = ResourceSparseApplyMomentum(v, v, n, f, i, n, after=[b]); "
+            "y = Identity(n, after=[c])"
+        ),
+        lambda: {"f:0": np.zeros(2_000_000), "g:0": np.zeros(2)},
+    ),
     "a message": (
         (
             "c = Const(dtype=bool, value='bool: False'); "

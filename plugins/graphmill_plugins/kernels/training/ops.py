@@ -7,13 +7,14 @@ and replaces their values, whatever `use_locking` says.
 from __future__ import annotations
 
 from contextlib import ExitStack
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from graphmill import errors
 from graphmill.spi import KernelDef, KernelTable, ResourceHandle, Variable
-from graphmill.spi.kernels import UNIQUE_INDICES, writable
+from graphmill.spi.kernels import UNIQUE_INDICES, cancellable, writable
 from graphmill_plugins.kernels._support import shape_text
 from graphmill_plugins.kernels.state.resource import variable_of
 from graphmill_plugins.kernels.state.scatter import check_indices
@@ -133,7 +134,7 @@ class OptimizerKernel:
                 new = [written.enter_context(writable(one)) for one in variables.values()]
             else:
                 new = [np.array(one.value) for one in variables.values()]
-            for positions in _distinct_runs(rows):
+            for positions in cancellable(_distinct_runs(rows), 64):
                 selected = rows[positions]
                 part = {name: value[selected] for name, value in zip(variables, new, strict=True)}
                 updated = self._update(np, part, np.asarray(gradient)[positions], arguments)
@@ -184,7 +185,9 @@ def _distinct_runs(rows: Any) -> list[Any]:
         return [slice(None)]
     occurrence = np.empty(rows.size, np.intp)
     occurrence[order] = np.arange(rows.size) - np.repeat(starts, np.diff(starts, append=rows.size))
-    return [np.flatnonzero(occurrence == index) for index in range(int(occurrence.max()) + 1)]
+    by_occurrence = np.argsort(occurrence, kind="stable")
+    ends = np.cumsum(np.bincount(occurrence)).tolist()
+    return [by_occurrence[start:end] for start, end in pairwise([0, *ends])]
 
 
 def _check_same(message: str, first: Value, second: Value) -> None:
