@@ -37,6 +37,7 @@ _MAX_PYTHON_COUNTERS = 4  # number of counters up to which Python integers are f
 _MAX_SMALL_COUNTERS = 1 << 10  # number of counters up to which NumPy calls are mostly overhead
 _MAX_FEW_GROUPS = 1 << 9  # groups of outputs up to which NumPy calls are mostly overhead
 _CHUNK = 1 << 14  # counters whose results fit in a processor's cache
+_MIN_STORED_PAIRS = 1 << 8  # less are computed again for each half in programs, which takes some µs
 RESERVED_PER_OUTPUT = 256
 """Counters that TensorFlow reserves per output, even if it does not use them."""
 
@@ -114,11 +115,14 @@ def _pairs(xp: ArrayNamespace, generator: Philox, offsets: Value) -> Value:
         key = xp.uint64(generator.key)
         words = _rounds(counter, key & _LOW, key >> _HALF, xp)
     pairs = xp.stack([words[0] | words[1] << _HALF, words[2] | words[3] << _HALF], axis=-1)
-    return pairs if xp is np else _stored(pairs)
+    return pairs if xp is np or len(pairs) < _MIN_STORED_PAIRS else _stored(pairs)
 
 
 def _stored(pairs: Value) -> Value:
-    """Keep XLA:CPU from computing all rounds again for each half of a pair that is read."""
+    """Keep XLA:CPU from computing all rounds again for each half of a pair that is read.
+
+    Few pairs are computed again: XLA emits small loops as functions, which hold no barrier.
+    """
     stored: Value = lax.platform_dependent(pairs, cpu=lax.optimization_barrier, default=lambda x: x)
     return stored
 
