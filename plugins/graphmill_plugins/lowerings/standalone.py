@@ -37,7 +37,7 @@ LOWERINGS: Final = LoweringTable(
             "BatchMatMul BatchMatMulV2 BatchMatMulV3 Conv2D Conv2DBackpropFilter",
             "Conv2DBackpropInput Conv3D Conv3DBackpropFilter Conv3DBackpropFilterV2",
             "Conv3DBackpropInput Conv3DBackpropInputV2 DepthwiseConv2dNative",
-            "DepthwiseConv2dNativeBackpropInput Einsum MatMul",
+            "DepthwiseConv2dNativeBackpropFilter DepthwiseConv2dNativeBackpropInput Einsum MatMul",
         ),
         # Elementwise functions for which NumPy needs several passes.
         _standalone(

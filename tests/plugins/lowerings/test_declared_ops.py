@@ -65,27 +65,28 @@ STANDALONE = """
     Conv2DBackpropFilter Conv2DBackpropInput Conv3D Conv3DBackpropFilter Conv3DBackpropFilterV2
     Conv3DBackpropInput Conv3DBackpropInputV2 CropAndResize CropAndResizeGradBoxes
     CropAndResizeGradImage Cumprod Cumsum DenseBincount DepthToSpace DepthwiseConv2dNative
-    DepthwiseConv2dNativeBackpropInput Dilation2D Dilation2DBackpropFilter Dilation2DBackpropInput
-    Einsum Elu EluGrad Erf Erfc Erfinv ExtractImagePatches FFT FFT2D FFT3D FakeQuantWithMinMaxArgs
-    FakeQuantWithMinMaxVars FakeQuantWithMinMaxVarsPerChannel FusedBatchNormGradV3 HSVToRGB
-    HistogramFixedWidth IFFT IFFT2D IFFT3D IRFFT IRFFT2D IRFFT3D ImageProjectiveTransformV2
-    ImageProjectiveTransformV3 LRN LRNGrad LeakyRelu LeftShift LogSoftmax LowerBound Lu MatMul
-    MatrixBandPart MatrixTriangularSolve MaxPool3D MaxPoolGrad MaxPoolWithArgmax Ndtri NextAfter
-    Polygamma Qr RFFT RFFT2D RFFT3D RGBToHSV RandomStandardNormal RandomUniform RandomUniformInt
-    ResizeArea ResizeBicubic ResizeBicubicGrad ResizeBilinear ResizeBilinearGrad
-    ResizeNearestNeighbor ResizeNearestNeighborGrad ResourceApplyAdaMax ResourceApplyAdadelta
-    ResourceApplyAdagrad ResourceApplyAdagradV2 ResourceApplyAdam ResourceApplyAdamWithAmsgrad
-    ResourceApplyCenteredRMSProp ResourceApplyFtrl ResourceApplyFtrlV2 ResourceApplyKerasMomentum
-    ResourceApplyMomentum ResourceApplyRMSProp ReverseSequence RightShift ScatterNd SelfAdjointEigV2
-    Selu Sigmoid SoftmaxCrossEntropyWithLogits SpaceToBatch SpaceToBatchND SpaceToDepth
-    SparseSegmentMeanGrad SparseSegmentMeanWithNumSegments SparseSegmentSqrtNGrad
-    SparseSegmentSqrtNWithNumSegments SparseSegmentSumGrad SparseSegmentSumWithNumSegments
-    SparseSoftmaxCrossEntropyWithLogits SparseTensorDenseMatMul SqrtGrad StatelessRandomNormal
-    StatelessRandomNormalV2 StatelessRandomUniform StatelessRandomUniformFullInt
-    StatelessRandomUniformFullIntV2 StatelessRandomUniformInt StatelessRandomUniformIntV2
-    StatelessRandomUniformV2 StatelessTruncatedNormal StatelessTruncatedNormalV2 TensorScatterAdd
-    TopK TopKV2 TridiagonalMatMul TridiagonalSolve TruncateDiv UnsortedSegmentMax UnsortedSegmentMin
-    UnsortedSegmentProd UnsortedSegmentSum UpperBound Xlogy Zeta
+    DepthwiseConv2dNativeBackpropFilter DepthwiseConv2dNativeBackpropInput Dilation2D
+    Dilation2DBackpropFilter Dilation2DBackpropInput Einsum Elu EluGrad Erf Erfc Erfinv
+    ExtractImagePatches FFT FFT2D FFT3D FakeQuantWithMinMaxArgs FakeQuantWithMinMaxVars
+    FakeQuantWithMinMaxVarsPerChannel FusedBatchNormGradV3 HSVToRGB HistogramFixedWidth IFFT IFFT2D
+    IFFT3D IRFFT IRFFT2D IRFFT3D ImageProjectiveTransformV2 ImageProjectiveTransformV3 LRN LRNGrad
+    LeakyRelu LeftShift LogSoftmax LowerBound Lu MatMul MatrixBandPart MatrixTriangularSolve
+    MaxPool3D MaxPoolGrad MaxPoolWithArgmax Ndtri NextAfter Polygamma Qr RFFT RFFT2D RFFT3D RGBToHSV
+    RandomStandardNormal RandomUniform RandomUniformInt ResizeArea ResizeBicubic ResizeBicubicGrad
+    ResizeBilinear ResizeBilinearGrad ResizeNearestNeighbor ResizeNearestNeighborGrad
+    ResourceApplyAdaMax ResourceApplyAdadelta ResourceApplyAdagrad ResourceApplyAdagradV2
+    ResourceApplyAdam ResourceApplyAdamWithAmsgrad ResourceApplyCenteredRMSProp ResourceApplyFtrl
+    ResourceApplyFtrlV2 ResourceApplyKerasMomentum ResourceApplyMomentum ResourceApplyRMSProp
+    ReverseSequence RightShift ScatterNd SelfAdjointEigV2 Selu Sigmoid SoftmaxCrossEntropyWithLogits
+    SpaceToBatch SpaceToBatchND SpaceToDepth SparseSegmentMeanGrad SparseSegmentMeanWithNumSegments
+    SparseSegmentSqrtNGrad SparseSegmentSqrtNWithNumSegments SparseSegmentSumGrad
+    SparseSegmentSumWithNumSegments SparseSoftmaxCrossEntropyWithLogits SparseTensorDenseMatMul
+    SqrtGrad StatelessRandomNormal StatelessRandomNormalV2 StatelessRandomUniform
+    StatelessRandomUniformFullInt StatelessRandomUniformFullIntV2 StatelessRandomUniformInt
+    StatelessRandomUniformIntV2 StatelessRandomUniformV2 StatelessTruncatedNormal
+    StatelessTruncatedNormalV2 TensorScatterAdd TopK TopKV2 TridiagonalMatMul TridiagonalSolve
+    TruncateDiv UnsortedSegmentMax UnsortedSegmentMin UnsortedSegmentProd UnsortedSegmentSum
+    UpperBound Xlogy Zeta
 """
 
 STANDALONE_IF_NARROW = """

@@ -6,13 +6,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from graphmill_plugins._lazy_jax import jax, jnp, lax
-from graphmill_plugins.kernels.jax.nn_conv import convolve, over_slices, slices_as_channels
+from graphmill_plugins.kernels.jax.nn_conv import (
+    convolve,
+    over_slices,
+    shifted,
+    shifted_depthwise,
+    slices_as_channels,
+)
 from graphmill_plugins.kernels.nn.conv.numpy_grad import transposed_axis
+
+_MAX_UNROLLED_TAPS: Final = 25  # each is a product, and takes 40 ms to compile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -33,6 +41,56 @@ def flipped_convolution(gradient: Value, weights: Value, axes: Sequence[Axis]) -
     """Return the gradient of volumes for windows with stride one: a convolution."""
     kernel = weights[::-1, ::-1, ::-1].swapaxes(-1, -2)
     return over_slices(gradient, kernel, [transposed_axis(axis) for axis in axes])
+
+
+def flipped_depthwise(gradient: Value, weights: Value, *, rows: Axis, cols: Axis) -> Value:
+    """Return the gradient of images for depthwise windows with stride one: such a convolution.
+
+    Its transpose would add a padded image for each tap.
+    """
+    *taps, channels, multiplier = weights.shape
+    kernel = weights[::-1, ::-1].reshape(*taps, channels * multiplier, 1)
+    axes = {"rows": transposed_axis(rows), "cols": transposed_axis(cols)}
+    parts = shifted_depthwise(gradient, kernel, **axes)
+    return parts.reshape(*parts.shape[:3], channels, multiplier).sum(-1)
+
+
+def summed_depthwise_gradient(image: Value, gradient: Value, *, rows: Axis, cols: Axis) -> Value:
+    """Return the gradient (KH, KW, C, M) of depthwise weights: for each tap, a sum over windows.
+
+    The sum over images and rows is a product by ones, because XLA adds columns one by one.
+    """
+    count, height, width, channels = gradient.shape
+    multiplier = channels // image.shape[-1]
+    images = jnp.repeat(image, multiplier, axis=3)
+    ones = jnp.ones((1, count * height), gradient.dtype)
+
+    def by_column(part: Value) -> Value:
+        return ones @ (part * gradient).reshape(count * height, width * channels)
+
+    if rows.kernel * cols.kernel <= _MAX_UNROLLED_TAPS:
+        parts = shifted(images, [rows, cols])
+        sums = lax.optimization_barrier(jnp.concatenate(list(map(by_column, parts))))
+    else:
+        sums = _map_taps(by_column, images, rows, cols)
+    shape = rows.kernel, cols.kernel, image.shape[-1], multiplier
+    return sums.reshape(-1, width, channels).sum(1).reshape(shape)
+
+
+def _map_taps(function: Callable[[Value], Value], images: Value, rows: Axis, cols: Axis) -> Value:
+    """Return a function of what each tap reads for all windows; compiled once for all taps."""
+    pads = [(0, 0), (rows.before, rows.after), (cols.before, cols.after), (0, 0)]
+    padded = jnp.pad(images, pads)
+    height, width = ((axis.out - 1) * axis.stride + 1 for axis in (rows, cols))
+    sizes = images.shape[0], height, width, images.shape[-1]
+    zero = np.int32(0)
+
+    def of_tap(start: Value) -> Value:
+        seen = lax.dynamic_slice(padded, (zero, start[0], start[1], zero), sizes)
+        return function(seen[:, :: rows.stride, :: cols.stride])
+
+    taps = np.array(list(np.ndindex(rows.kernel, cols.kernel)), np.int32)
+    return lax.map(of_tap, jnp.asarray(taps * np.int32([rows.dilation, cols.dilation])))
 
 
 def spread_products(gradient: Value, weights: Value, axes: Sequence[Axis]) -> Value:

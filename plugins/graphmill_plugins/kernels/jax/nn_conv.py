@@ -124,7 +124,7 @@ def _is_strided(axis: Axis) -> bool:
     return axis.kernel > axis.stride > 1 and axis.dilation == 1
 
 
-def _shifted(x: Value, axes: Sequence[Axis]) -> list[Value]:
+def shifted(x: Value, axes: Sequence[Axis]) -> list[Value]:
     """Return for each tap, in row-major order, the inputs that it reads for all windows."""
     pads = [(0, 0), *((axis.before, axis.after) for axis in axes), (0, 0)]
     x = jnp.pad(x, pads)
@@ -136,14 +136,14 @@ def _shifted(x: Value, axes: Sequence[Axis]) -> list[Value]:
 
 def gathered(x: Value, kernel: Value, axes: Sequence[Axis]) -> Value:
     """Gather the taps of each window into a row, and convolve as one matrix product (im2col)."""
-    rows = jnp.concatenate(_shifted(x, axes), -1)
+    rows = jnp.concatenate(shifted(x, axes), -1)
     return jnp.matmul(rows, kernel.reshape(-1, kernel.shape[-1]))
 
 
 def shifted_products(x: Value, kernel: Value, axes: Sequence[Axis]) -> Value:
     """Convolve one channel as a sum of products, one for each tap; XLA fuses them into one loop."""
     weights = kernel.reshape(-1, kernel.shape[-1])
-    parts = [part * weights[tap] for tap, part in enumerate(_shifted(x, axes))]
+    parts = [part * weights[tap] for tap, part in enumerate(shifted(x, axes))]
     return functools.reduce(jnp.add, parts)
 
 

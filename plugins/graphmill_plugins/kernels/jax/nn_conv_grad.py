@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from graphmill import dtypes
-from graphmill_plugins._lazy_jax import jax, jnp, lax
+from graphmill_plugins._lazy_jax import jnp, lax
 from graphmill_plugins.kernels._support import widen
 from graphmill_plugins.kernels.jax._conv_gradients import (
     flipped_convolution,
+    flipped_depthwise,
     gradient_over_slices,
     gradient_product,
     spread_products,
+    summed_depthwise_gradient,
     transposed,
 )
 from graphmill_plugins.kernels.jax.nn_conv import convolve, grouped_depthwise, shifted_depthwise
@@ -24,12 +26,14 @@ from graphmill_plugins.kernels.nn.conv.numpy_grad import transposed_axis
 from graphmill_plugins.kernels.nn.conv.ops import conv_gradient_kernels
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from graphmill.spi import Value
     from graphmill_plugins.kernels.nn.conv.plan import ConvPlan
 
 _MAX_SPREAD_TAPS: Final = 25
+_MAX_ADDED_TAPS: Final = 9
+_MIN_SUMMED: Final = 1 << 10  # elements; XLA emits small loops as functions, without barriers
 _MIN_WINDOWS: Final = 1 << 10
 _VOLUME: Final = 3  # axes
 
@@ -127,39 +131,62 @@ def _is_product(plan: ConvPlan) -> bool:
     return is_one_tap and plan.groups == 1 and math.prod(plan.out[:-1]) >= _MIN_WINDOWS
 
 
-def _by_platform(
-    make: Callable[[Any], Callable[[Value], Value]], shape: Sequence[int], gradient: Value
-) -> Value:
-    """Transpose the depthwise algorithm that the forward kernel uses on each platform."""
-    return jax.lax.platform_dependent(
-        gradient,
-        cpu=partial(transposed, make(shifted_depthwise), shape),
-        default=partial(transposed, make(grouped_depthwise), shape),
-    )
-
-
 def _of_depthwise_input(kernel: Value, gradient: Value, plan: ConvPlan) -> Value:
     dtype, wide = gradient.dtype, widen(gradient.dtype)
     rows, cols = plan.axes
     weights = jnp.asarray(kernel, wide)
-    out = _by_platform(
-        lambda algorithm: lambda x: algorithm(x, weights, rows=rows, cols=cols),
-        plan.shape,
-        gradient.astype(wide),
-    )
+    default = partial(_transposed_input, algorithm=grouped_depthwise, plan=plan)
+    on_cpu = partial(_transposed_input, algorithm=shifted_depthwise, plan=plan)
+    if _is_flipped_depthwise(plan):
+        on_cpu = partial(flipped_depthwise, rows=rows, cols=cols)
+    out = lax.platform_dependent(gradient.astype(wide), weights, cpu=on_cpu, default=default)
     return out.astype(dtype)
+
+
+def _is_flipped_depthwise(plan: ConvPlan) -> bool:
+    """Return whether to compute the gradient as a depthwise convolution by the flipped kernel.
+
+    For few taps, XLA adds the padded images of the transpose as fast.
+    """
+    axes = [transposed_axis(axis) for axis in plan.axes]
+    has_many_taps = math.prod(axis.kernel for axis in plan.axes) > _MAX_ADDED_TAPS
+    return (
+        has_many_taps
+        and 0 not in (*plan.shape, *plan.out)
+        and all(
+            axis.stride == 1 and min(flipped.before, flipped.after) >= 0
+            for axis, flipped in zip(plan.axes, axes, strict=True)
+        )
+    )
+
+
+def _transposed_input(
+    gradient: Value, weights: Value, algorithm: Callable[..., Value], plan: ConvPlan
+) -> Value:
+    """Transpose a depthwise algorithm with respect to its image."""
+    rows, cols = plan.axes
+    return transposed(lambda x: algorithm(x, weights, rows=rows, cols=cols), plan.shape, gradient)
 
 
 def _of_depthwise_filter(x: Value, gradient: Value, plan: ConvPlan) -> Value:
     dtype, wide = gradient.dtype, widen(gradient.dtype)
     rows, cols = plan.axes
-    image = x.astype(wide)
-    out = _by_platform(
-        lambda algorithm: lambda weights: algorithm(image, weights, rows=rows, cols=cols),
-        plan.kernel,
-        gradient.astype(wide),
-    )
+    default = partial(_transposed_filter, algorithm=grouped_depthwise, plan=plan)
+    on_cpu = partial(_transposed_filter, algorithm=shifted_depthwise, plan=plan)
+    if math.prod(plan.out) >= _MIN_SUMMED:
+        on_cpu = partial(summed_depthwise_gradient, rows=rows, cols=cols)
+    out = lax.platform_dependent(x.astype(wide), gradient.astype(wide), cpu=on_cpu, default=default)
     return out.astype(dtype)
+
+
+def _transposed_filter(
+    image: Value, gradient: Value, algorithm: Callable[..., Value], plan: ConvPlan
+) -> Value:
+    """Transpose a depthwise algorithm with respect to its weights."""
+    rows, cols = plan.axes
+    return transposed(
+        lambda weights: algorithm(image, weights, rows=rows, cols=cols), plan.kernel, gradient
+    )
 
 
 KERNELS = conv_gradient_kernels(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
@@ -11,12 +13,17 @@ jax = pytest.importorskip("jax")
 pytestmark = [pytest.mark.jax, pytest.mark.divided]
 
 from graphmill import errors  # noqa: E402
+from graphmill_plugins.kernels.jax import _conv_gradients  # noqa: E402
 from graphmill_plugins.kernels.jax._conv_gradients import (  # noqa: E402
     flipped_convolution,
+    flipped_depthwise,
     gradient_over_slices,
     gradient_product,
     spread_products,
+    summed_depthwise_gradient,
+    transposed,
 )
+from graphmill_plugins.kernels.jax.nn_conv import shifted_depthwise  # noqa: E402
 from graphmill_plugins.kernels.nn.conv.numpy_grad import (  # noqa: E402
     input_gradient,
     kernel_gradient,
@@ -57,6 +64,74 @@ def test_windows_along_one_axis_are_spread_too():
     weights = np.float32([1, 10, 100]).reshape(3, 1, 1)
     got = np.asarray(spread_products(gradient, weights, (place,)))
     assert got.ravel().tolist() == [10, 101, 10, 101, 10, 101, 10]
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    rows=axis(),
+    cols=axis(),
+    depth=st.integers(1, 3),
+    multiplier=st.integers(1, 2),
+    unrolled=st.sampled_from([0, 25]),
+)
+def test_gradients_of_depthwise_windows_are_transposes(rows, cols, depth, multiplier, unrolled):
+    rng = np.random.default_rng(5)
+    axes = {"rows": rows, "cols": cols}
+    x = rng.standard_normal((2, rows.size, cols.size, depth))
+    weights = rng.standard_normal((rows.kernel, cols.kernel, depth, multiplier))
+    gradient = rng.standard_normal((2, rows.out, cols.out, depth * multiplier))
+    with (
+        jax.enable_x64(True),
+        jax.disable_jit(),
+        mock.patch.object(_conv_gradients, "_MAX_UNROLLED_TAPS", unrolled),
+    ):
+        of_weights = summed_depthwise_gradient(x, gradient, **axes)
+        expected = transposed(
+            lambda kernel: shifted_depthwise(x, kernel, **axes), weights.shape, gradient
+        )
+        np.testing.assert_allclose(of_weights, expected, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("taps", [3, 7])
+def test_the_kernel_of_the_gradient_of_depthwise_weights_can_be_compiled(taps, call_jax):
+    rng = np.random.default_rng(7)
+    x, gradient = rng.standard_normal((2, 12, 12, 3)), rng.standard_normal((2, 12, 12, 6))
+    place = make_axis(12, taps, 1, 1, "SAME")
+    got = call_jax(
+        "DepthwiseConv2dNativeBackpropFilter",
+        x.astype(np.float32),
+        (taps, taps, 3, 2),
+        gradient.astype(np.float32),
+        strides=[1, 1, 1, 1],
+        padding="SAME",
+    )
+    with jax.enable_x64(True):
+        expected = transposed(
+            lambda kernel: shifted_depthwise(x, kernel, rows=place, cols=place),
+            (taps, taps, 3, 2),
+            gradient,
+        )
+    np.testing.assert_allclose(got, expected, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("multiplier", [1, 3])
+@pytest.mark.parametrize("padding", ["SAME", "VALID"])
+@pytest.mark.parametrize("dilation", [1, 2])
+def test_the_gradient_of_the_input_of_depthwise_windows_is_flipped(multiplier, padding, dilation):
+    rng = np.random.default_rng(6)
+    axes = {
+        "rows": make_axis(9, 3, 1, dilation, padding),
+        "cols": make_axis(8, 4, 1, dilation, padding),
+    }
+    weights = rng.standard_normal((3, 4, 2, multiplier))
+    out = (axes["rows"].out, axes["cols"].out, 2 * multiplier)
+    gradient = rng.standard_normal((2, *out))
+    with jax.enable_x64(True):
+        got = flipped_depthwise(gradient, weights, **axes)
+        expected = transposed(
+            lambda image: shifted_depthwise(image, weights, **axes), (2, 9, 8, 2), gradient
+        )
+        np.testing.assert_allclose(got, expected, rtol=1e-10, atol=1e-10)
 
 
 VOLUME = [make_axis(*sizes, "SAME") for sizes in ((4, 3, 1, 1), (5, 3, 1, 1), (6, 2, 1, 2))]
