@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 import pytest
-from tests.oracle.saved.keras_models import save_keras_model
+from tests.oracle.saved.generators.keras_models import save_keras_model
 from tests.oracle.saved.test_model_programs_live import compare_calls
 
 pytestmark = pytest.mark.oracle

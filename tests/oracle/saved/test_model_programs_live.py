@@ -11,7 +11,7 @@ import os
 import numpy as np
 import pytest
 from tests.oracle.modes import configs
-from tests.oracle.saved.model_programs import save_program
+from tests.oracle.saved.generators.model_programs import save_program
 
 from graphmill import saved_model
 

@@ -12,7 +12,7 @@ import shutil
 import numpy as np
 import pytest
 from tests.oracle.modes import configs
-from tests.oracle.saved.optimizer_models import STEPS, batches, optimizer_model
+from tests.oracle.saved.generators.optimizer_models import STEPS, batches, optimizer_model
 
 from graphmill import saved_model
 

@@ -11,7 +11,7 @@ import os
 import numpy as np
 import pytest
 from tests.oracle.modes import configs
-from tests.oracle.saved.session_models import save_session_model
+from tests.oracle.saved.generators.session_models import save_session_model
 
 from graphmill import saved_model
 from graphmill.testing.oracle.tensorflow_oracle import session_config

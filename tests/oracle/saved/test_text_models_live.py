@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 
 import pytest
+from tests.oracle.saved.generators.text_models import save_text_model
 from tests.oracle.saved.test_model_programs_live import compare_calls
-from tests.oracle.saved.text_models import save_text_model
 
 pytestmark = pytest.mark.oracle
 

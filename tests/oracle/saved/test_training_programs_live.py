@@ -11,7 +11,7 @@ import os
 import numpy as np
 import pytest
 from tests.oracle.modes import configs
-from tests.oracle.saved.training_programs import training_program
+from tests.oracle.saved.generators.training_programs import training_program
 
 import graphmill
 from graphmill.testing.oracle.tensorflow_oracle import session_config
