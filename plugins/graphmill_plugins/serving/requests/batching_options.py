@@ -65,14 +65,17 @@ class BatchingOptions:
         return self.max_batch_size > 1
 
     @staticmethod
-    def of_rows(largest: int, **settings: int) -> BatchingOptions:
+    def of_rows(
+        largest: int, *, num_threads: int = DEFAULT_THREADS, max_queued_requests: int = 1000
+    ) -> BatchingOptions:
         """Return options for batches of at most `largest` rows, padded to 1, 2, 4, … of them.
 
         Sessions compile for each size that occurs; so there are few.
 
         Args:
             largest: the maximum number of rows of a batch.
-            settings: the other options.
+            num_threads: how many batches of a model run at once.
+            max_queued_requests: how many requests of a model may wait.
         """
         sizes = [1]
         while sizes[-1] * 2 < largest:
@@ -80,7 +83,8 @@ class BatchingOptions:
         return BatchingOptions(
             max_batch_size=largest,
             allowed_batch_sizes=(*sizes, largest) if largest > 1 else (),
-            **settings,
+            num_threads=num_threads,
+            max_queued_requests=max_queued_requests,
         )
 
     def without_batches(self) -> BatchingOptions:
