@@ -90,7 +90,7 @@ def _map_taps(function: Callable[[Value], Value], images: Value, rows: Axis, col
         return function(seen[:, :: rows.stride, :: cols.stride])
 
     taps = np.array(list(np.ndindex(rows.kernel, cols.kernel)), np.int32)
-    return lax.map(of_tap, jnp.asarray(taps * np.int32([rows.dilation, cols.dilation])))
+    return lax.map(of_tap, jnp.asarray(taps * np.array([rows.dilation, cols.dilation], np.int32)))
 
 
 def spread_products(gradient: Value, weights: Value, axes: Sequence[Axis]) -> Value:
