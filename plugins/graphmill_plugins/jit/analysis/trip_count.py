@@ -62,27 +62,23 @@ def trip_count_of(
     if len(results) != 1:
         return None
     invariant = pass_through(body)
-    bounds = []
+    bounds: list[int] = []
     is_exact = True
     pending = [origin(results[0], 0)]
     while pending:
         node = pending.pop()
-        parts = _conjuncts(node, bodies)
-        pending += parts
-        is_exact &= not parts
-        if node.op_def.traits.arithmetic in _TRIPS:
-            bounds.append(_trips(node, body, args, invariant))
-    static = [bound for bound in bounds if bound is not None]
-    return TripCount(min(static), is_exact) if static else None
-
-
-def _conjuncts(node: Node, bodies: BodyProvider) -> list[Node]:
-    """Return the other nodes that must be true if a node is true."""
-    if node.op_def.traits.arithmetic is Arithmetic.LOGICAL_AND:
-        return [origin(node, 0), origin(node, 1)]
-    if _is_predicated(node) and _is_false_without(node, bodies):
-        return [origin(node, 0)]
-    return []
+        arithmetic = node.op_def.traits.arithmetic
+        if arithmetic is Arithmetic.LOGICAL_AND:
+            pending += [origin(node, 0), origin(node, 1)]
+            continue
+        bound = _trips(node, body, args, invariant) if arithmetic in _TRIPS else None
+        if bound is not None:
+            bounds.append(bound)
+            continue
+        is_exact = False  # the loop may end earlier, for another reason
+        if _is_predicated(node) and _is_false_without(node, bodies):
+            pending.append(origin(node, 0))
+    return TripCount(min(bounds), is_exact) if bounds else None
 
 
 def _is_predicated(node: Node) -> bool:

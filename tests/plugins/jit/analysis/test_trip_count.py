@@ -71,6 +71,13 @@ def also_positive(limit: int) -> Build:
     return build
 
 
+def below_both(limit: int, other: int) -> Build:
+    """Return a condition of two limits, as `maximum_iterations` adds one."""
+    return lambda i, x: [
+        math.logical_and(math.less(i, np.int32(limit)), math.less_equal(i, np.int32(other)))
+    ]
+
+
 def stepping(step: int, add: Any = math.add_v2) -> Build:
     return lambda i, x: [array.ensure_shape(add(i, np.int32(step)), shape=()), x]
 
@@ -80,6 +87,7 @@ LOOPS = [
     (below(7), stepping(2, math.add), TripCount(4, True)),
     (below(7, math.less_equal), stepping(1), TripCount(8, True)),
     (also_positive(5), stepping(1), TripCount(5, False)),
+    (below_both(9, 5), stepping(1), TripCount(6, True)),
     (below(7), lambda i, x: [math.add_v2(i, x), x], None),
     (below(7), lambda i, x: [math.sub(i, np.int32(-1)), x], None),
 ]
