@@ -4,12 +4,14 @@ XLA fuses an elementwise computation into everything that reads it, however many
 sum that grows from layer to layer (the residual connections of a network, the steps of a stencil)
 is then computed anew, from its first operand on, wherever it is read: the work grows with the
 square of the number of layers. An optimization barrier behind a value makes XLA store it. It is
-placed where a value has several readers and each would read many arrays instead of one.
+placed where a value has several readers and each would read many arrays instead of one, or where
+so many read it (the taps of a window) that a few arrays are many in all.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from jax import lax
@@ -22,7 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _MAX_READS: Final = 4  # of arrays, for each element of a value that is not stored
-_MAX_FOLLOWED: Final = 64  # reads; XLA itself ends a fusion that has become large
+_MAX_REPEATED: Final = 32  # reads of arrays by all readers of a value that is not stored
+_MAX_FOLLOWED: Final = 64  # reads; further ones change nothing
 _MIN_BYTES: Final = 1 << 14  # smaller values stay in the nearest cache
 _BARRIER: Final = "optimization_barrier"
 # What XLA fuses, element by element, ...
@@ -75,12 +78,20 @@ def _to_store(jaxpr: core.Jaxpr, platform: str) -> set[core.Var]:
     for eqn in jaxpr.eqns:
         found_of = zip(eqn.outvars, _reads_of(eqn, reads, platform, moves), strict=True)
         for variable, found in found_of:
-            is_large = len(found) > _MAX_READS and bytes_of(variable) >= _MIN_BYTES
-            if is_large and readers[variable] > 1:
+            count = readers[variable]
+            if _is_expensive(len(found), count) and bytes_of(variable) >= _MIN_BYTES:
                 stored.add(variable)
                 found = _itself(variable)
-            reads[variable] = found if len(found) <= _MAX_FOLLOWED else _itself(variable)
+            reads[variable] = frozenset(islice(found, _MAX_FOLLOWED))
     return stored
+
+
+def _is_expensive(reads: int, readers: int) -> bool:
+    """Return whether reading some arrays for each reader of a value takes longer than storing it.
+
+    A window of many taps reads an image as often, which counts even for an image of few arrays.
+    """
+    return readers > 1 and (reads > _MAX_READS or (reads - 1) * readers > _MAX_REPEATED)
 
 
 class _Moves:

@@ -55,6 +55,29 @@ def test_values_with_one_reader_are_not_stored():
     assert not barriers(limited(lambda x, *parts: sum(parts, x), *[LARGE] * 12))
 
 
+def window(x, taps):
+    """Return a sum of shifted images."""
+    return sum(x[tap : tap + 64 - taps] for tap in range(taps))
+
+
+def test_sums_of_many_arrays_are_stored_behind_other_operations():
+    """A value of more arrays than are counted does not become cheap."""
+
+    def function(x):
+        y = jax.numpy.tanh(window(x, 31)) * 2
+        return y + y.T.sum(), y @ y.T
+
+    wide = np.ones((64, 1024), np.float32)
+    assert barriers(limited(function, wide)) == 1
+    assert barriers(limited(lambda *parts: function(sum(parts)), *[wide] * 3)) == 2
+
+
+@pytest.mark.parametrize(("taps", "stored"), [(9, 0), (40, 1)])
+def test_images_of_few_arrays_are_stored_for_large_windows(taps, stored):
+    assert barriers(limited(lambda x, y: window(x * y, taps), LARGE, LARGE)) == stored
+    assert barriers(limited(lambda x: window(x * 2, taps), LARGE)) == 0
+
+
 def test_sums_of_few_arrays_are_not_stored():
     assert not barriers(limited(growing_sum, LARGE, LARGE, LARGE))
 
