@@ -5,7 +5,8 @@ Semantics: tensorflow/core/kernels/string_split_op.cc, string_ngrams_op.cc.
 
 from __future__ import annotations
 
-from itertools import chain, repeat
+from functools import cached_property
+from itertools import chain, pairwise, repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -24,13 +25,15 @@ if TYPE_CHECKING:
 _MAX_SCALAR_SPLITS = 128  # number of strings up to which splitting one by one is faster
 _MAX_JOINED_WIDTH = 16  # wider n-grams are joined row by row
 _SPACE = b" \t\n\v\f\r"
+_MIN_ROWS = 16  # of n-grams that are found by arrays
+_SINGLE_BYTES = string_array([bytes((value,)) for value in range(256)])
 _PART_SIZE = 64  # bytes: a string, a pointer to it, and its two indices
 
 
 def _sparse(rows: Sequence[Sequence[bytes]]) -> tuple[Value, Value, Value]:
     """Return the indices, values and dense shape of a sparse tensor of ragged rows."""
     sizes = np.fromiter(map(len, rows), np.int64, len(rows))
-    return _sparse_of(list(chain.from_iterable(rows)), sizes)
+    return _sparse_of(string_array(list(chain.from_iterable(rows))), sizes)
 
 
 def _check_parts(count: int) -> None:
@@ -43,14 +46,14 @@ def _count(items: Iterable[bytes], delimiters: bytes) -> int:
     return sum(len(item) - len(item.translate(None, delimiters)) + 1 for item in items)
 
 
-def _sparse_of(values: Sequence[bytes], sizes: Any) -> tuple[Value, Value, Value]:
+def _sparse_of(values: Value, sizes: Any) -> tuple[Value, Value, Value]:
     """Return the sparse tensor of values that are rows of these sizes; see `_sparse`."""
     indices = np.empty((len(values), 2), np.int64)
     indices[:, 0] = np.repeat(np.arange(len(sizes)), sizes)
     indices[:, 1] = np.arange(len(values)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     return (
         indices,
-        string_array(values),
+        values,
         np.array([len(sizes), sizes.max(initial=0)], np.int64),
     )
 
@@ -60,7 +63,14 @@ def _split_at_byte(items: list[bytes], separator: bytes) -> tuple[Value, Value, 
     counts = map(bytes.count, items, repeat(separator))
     sizes = np.fromiter(counts, np.int64, len(items)) + 1
     _check_parts(int(sizes.sum()))
-    return _sparse_of(separator.join(items).split(separator) if items else [], sizes)
+    parts = separator.join(items).split(separator) if items else []
+    return _sparse_of(string_array(parts), sizes)
+
+
+def _split_bytes(items: list[bytes]) -> tuple[Value, Value, Value]:
+    """Split all strings into single bytes in one call."""
+    sizes = np.fromiter(map(len, items), np.int64, len(items))
+    return _sparse_of(_SINGLE_BYTES[np.frombuffer(b"".join(items), np.uint8)], sizes)
 
 
 def _split_without_empty(items: list[bytes], delimiters: bytes) -> tuple[Value, Value, Value]:
@@ -74,7 +84,7 @@ def _split_without_empty(items: list[bytes], delimiters: bytes) -> tuple[Value, 
     is_start = ~is_delimiter[:-1] & np.concatenate([[True], is_delimiter[:-2]])
     before = np.concatenate([[0], np.cumsum(is_start)])
     sizes = np.diff(before[np.append(packed.starts, len(text))])
-    return _sparse_of(list(filter(None, text.split(first))), sizes)
+    return _sparse_of(string_array(list(filter(None, text.split(first)))), sizes)
 
 
 def _check(value: Value, delimiter: Value, name: str) -> bytes:
@@ -88,9 +98,7 @@ def _check(value: Value, delimiter: Value, name: str) -> bytes:
 
 
 def _split_all(items: list[bytes], delimiters: bytes) -> list[list[bytes]]:
-    """Split each string at each byte of `delimiters`, or into single bytes without delimiters."""
-    if not delimiters:
-        return [[item[index : index + 1] for index in range(len(item))] for item in items]
+    """Split each string at each byte of `delimiters`."""
     first = delimiters[:1]
     if len(delimiters) > 1:
         table = bytes.maketrans(delimiters, first * len(delimiters))
@@ -104,7 +112,9 @@ def string_split(value: Value, delimiter: Value, skip_empty: bool) -> tuple[Valu
     delimiters = _check(value, delimiter, "delimiter")
     items = value.tolist()
     _check_parts(_count(items, delimiters) if delimiters else sum(map(len, items)))
-    if delimiters and skip_empty and len(items) > _MAX_SCALAR_SPLITS:
+    if not delimiters:
+        return _split_bytes(items)
+    if skip_empty and len(items) > _MAX_SCALAR_SPLITS:
         return _split_without_empty(items, delimiters)
     rows = _split_all(items, delimiters)
     return _sparse([list(filter(None, row)) for row in rows] if skip_empty else rows)
@@ -133,6 +143,20 @@ def string_split_v2(value: Value, sep: Value, maxsplit: int) -> tuple[Value, Val
     return _sparse([_split_space(item, maxsplit) for item in value.tolist()])
 
 
+class _Rows:
+    """Ragged rows of strings: the strings of all rows, and how many each row has."""
+
+    def __init__(self, items: list[bytes], splits: Value) -> None:
+        self.items = items
+        self.splits = splits
+        self.sizes = np.diff(splits)
+
+    @cached_property
+    def lists(self) -> list[list[bytes]]:
+        """The strings of each row."""
+        return [self.items[start:end] for start, end in pairwise(self.splits.tolist())]
+
+
 class _NGrams(NamedTuple):
     separator: bytes
     left_pad: bytes
@@ -150,27 +174,26 @@ class _NGrams(NamedTuple):
             return []
         return self._joined([*[self.left_pad] * pad, *row, *[self.right_pad] * pad], width)
 
-    def of_rows(self, rows: list[list[bytes]], width: int) -> list[list[bytes]]:
-        """Return the n-grams of a width of each padded row.
+    def of_rows(self, rows: _Rows, width: int) -> tuple[Value, Value]:
+        """Return the n-grams of a width of all padded rows, and how many each row has.
 
         All rows are joined in one pass. The n-grams across two rows are left out afterwards, so
         rows are joined one by one where there would be more of these than of others.
         """
         pad = self.pad_of(width)
-        total = sum(map(len, rows)) + 2 * pad * len(rows)
-        is_joined = len(rows) > 1 and width <= min(total, _MAX_JOINED_WIDTH)
-        if not is_joined or (width - 1) * len(rows) > total:
-            return [self.of(row, width) for row in rows]
-        left, right = [self.left_pad] * pad, [self.right_pad] * pad
-        padded = [[*left, *row, *right] for row in rows] if pad else rows
-        every = list(chain.from_iterable(padded))
-        joined = self._joined(every, width)
-        result, start = [], 0
-        for row in rows:
-            end = start + len(row) + 2 * pad
-            result.append(joined[start : max(start, end - width + 1)])
-            start = end
-        return result
+        num_rows, sizes = len(rows.sizes), rows.sizes + 2 * pad
+        counts = np.maximum(sizes - width + 1, 0)
+        total = int(sizes.sum())
+        is_joined = num_rows >= _MIN_ROWS and width <= min(total, _MAX_JOINED_WIDTH)
+        if not is_joined or (width - 1) * num_rows > total:
+            found = chain.from_iterable(self.of(row, width) for row in rows.lists)
+            return string_array(list(found)), counts
+        padded = rows.items
+        if pad:
+            left, right = [self.left_pad] * pad, [self.right_pad] * pad
+            padded = list(chain.from_iterable((*left, *row, *right) for row in rows.lists))
+        joined = string_array(self._joined(padded, width))
+        return joined[_positions(np.cumsum(sizes) - sizes, counts)], counts
 
     def _joined(self, padded: list[bytes], width: int) -> list[bytes]:
         """Return the n-grams of a list of at least `width` strings."""
@@ -181,6 +204,34 @@ class _NGrams(NamedTuple):
         # `zip` stops at the shortest list, which starts last.
         shifted = [padded[start:] for start in range(width)]
         return list(map(self.separator.join, zip(*shifted, strict=False)))
+
+
+def _positions(starts: Value, counts: Value) -> Value:
+    """Return `counts[i]` consecutive positions from `starts[i]` on, for each i."""
+    ends = np.cumsum(counts)
+    return np.repeat(starts - (ends - counts), counts) + np.arange(ends[-1] if len(ends) else 0)
+
+
+def _count_of_rows(parts: Sequence[tuple[Value, Value]], num_rows: int) -> Value:
+    return sum((counts for _, counts in parts), np.zeros(num_rows, np.int64))
+
+
+def _by_row(parts: Sequence[tuple[Value, Value]], num_rows: int) -> tuple[Value, Value]:
+    """Return the strings of several parts row by row, and how many each row has.
+
+    Args:
+        parts: the strings of all rows, and how many each row has.
+        num_rows: the number of rows.
+    """
+    if len(parts) == 1:
+        return parts[0]
+    counts = _count_of_rows(parts, num_rows)
+    starts = np.cumsum(counts) - counts
+    result = np.empty(int(counts.sum()), np.object_)
+    for strings, of_rows in parts:
+        result[_positions(starts, of_rows)] = strings
+        starts = starts + of_rows
+    return result, counts
 
 
 def _check_splits(splits: Any, size: int) -> None:
@@ -222,17 +273,17 @@ def string_ngrams(
         raise errors.InvalidArgumentError(
             f"Pad width could lead to integer overflow, got pad_width = {longest}"
         )
-    items = data.tolist()
-    bounds = zip(splits[:-1].tolist(), splits[1:].tolist(), strict=True)
-    rows = [items[start:stop] for start, stop in bounds]
-    result: list[bytes] = []
-    ends = [0]
-    by_width = [ngrams.of_rows(rows, width) for width in ngram_widths]
-    for index, row in enumerate(rows):
-        before = len(result)
-        for found in by_width:
-            result += found[index]
-        if preserve_short_sequences and len(result) == before and row:
-            result += ngrams.of(row, len(row) + 2 * pad_width)
-        ends.append(len(result))
-    return string_array(result), np.array(ends[: len(splits)], splits.dtype)
+    rows = _Rows(data.tolist(), splits)
+    parts = [ngrams.of_rows(rows, width) for width in ngram_widths]
+    if preserve_short_sequences:
+        num_found = _count_of_rows(parts, len(rows.sizes))
+        short = [
+            ngrams.of(row, len(row) + 2 * pad_width) if row and not count else []
+            for row, count in zip(rows.lists, num_found.tolist(), strict=True)
+        ]
+        sizes = np.fromiter(map(len, short), np.int64, len(short))
+        parts.append((string_array(list(chain.from_iterable(short))), sizes))
+    strings, counts = _by_row(parts, len(rows.sizes))
+    ends = np.zeros(len(splits), splits.dtype)
+    ends[1:] = np.cumsum(counts)
+    return strings, ends

@@ -30,6 +30,7 @@ def test_ngrams_of_many_rows_equal_those_of_each(
     monkeypatch, widths, pad_width, preserves_short, most
 ):
     monkeypatch.setattr(split, "_MAX_JOINED_WIDTH", most)
+    monkeypatch.setattr(split, "_MIN_ROWS", 3)  # two rows are computed one by one
     together = ngrams(ROWS, widths, pad_width, preserves_short=preserves_short)
     alone = [  # beside another row, as a tensor without strings has no n-grams, not even of pads
         ngrams([row, [b"z"]], widths, pad_width, preserves_short=preserves_short)[0] for row in ROWS
