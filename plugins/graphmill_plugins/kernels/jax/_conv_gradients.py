@@ -153,6 +153,20 @@ def gradient_over_slices(
     return jnp.moveaxis(products.reshape(*shape[1:3], shape[0], *shape[3:]), 2, 0)
 
 
+def gradient_by_rows(image: Value, gradient: Value, axes: Sequence[Axis]) -> Value:
+    """Return the gradient (spatial …, in, out) of weights: a product for each row of taps."""
+    depth, width = image.shape[-1], gradient.shape[-1]
+    taps = axes[-1].kernel
+    parts = shifted(image, axes)
+    out_gradient = gradient.reshape(-1, width)
+    rows = [
+        jnp.concatenate(parts[first : first + taps], -1).reshape(-1, taps * depth)
+        for first in range(0, len(parts), taps)
+    ]
+    products = [jnp.matmul(row.T, out_gradient) for row in rows]
+    return jnp.stack(products).reshape(*(axis.kernel for axis in axes), depth, width)
+
+
 def gradient_product(image: Value, gradient: Value, axes: Sequence[Axis]) -> Value:
     """Return the gradient (1 …, in, out) of the weights of a window with one tap."""
     seen = image[(slice(None), *(slice(None, None, axis.stride) for axis in axes))]

@@ -15,6 +15,7 @@ from graphmill_plugins.kernels._support import widen
 from graphmill_plugins.kernels.jax._conv_gradients import (
     flipped_convolution,
     flipped_depthwise,
+    gradient_by_rows,
     gradient_over_slices,
     gradient_product,
     spread_products,
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 _MAX_SPREAD_TAPS: Final = 25
 _MAX_ADDED_TAPS: Final = 9
+_MAX_STRIDED_WEIGHTS: Final = 512  # for each tap
+_MAX_DENSE_WEIGHTS: Final = 64
 _MIN_SUMMED: Final = 1 << 10  # elements; XLA emits small loops as functions, without barriers
 _MIN_WINDOWS: Final = 1 << 10
 _VOLUME: Final = 3  # axes
@@ -117,9 +120,24 @@ def _of_filter(x: Value, gradient: Value, plan: ConvPlan) -> Value:
 def _filter_gradient_on_cpu(plan: ConvPlan) -> Callable[..., Value] | None:
     if _is_product(plan):
         return gradient_product
-    if len(plan.axes) == _VOLUME and plan.groups == 1 and 0 not in (*plan.out, *plan.shape):
+    if plan.groups > 1 or 0 in (*plan.out, *plan.shape):
+        return None
+    if len(plan.axes) == _VOLUME:
         return partial(gradient_over_slices, shape=plan.kernel)
+    if _is_narrow(plan):
+        return gradient_by_rows
     return None
+
+
+def _is_narrow(plan: ConvPlan) -> bool:
+    """Return whether there are few weights for each tap, so that products by rows are faster.
+
+    XLA's transposed convolution is slow then, above all where the windows are strided.
+    """
+    is_strided = any(axis.stride > 1 for axis in plan.axes)
+    most = _MAX_STRIDED_WEIGHTS if is_strided else _MAX_DENSE_WEIGHTS
+    is_small = math.prod(axis.kernel for axis in plan.axes) <= _MAX_SPREAD_TAPS
+    return is_small and math.prod(plan.kernel[-2:]) <= most
 
 
 def _is_product(plan: ConvPlan) -> bool:

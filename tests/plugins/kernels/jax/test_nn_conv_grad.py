@@ -17,6 +17,7 @@ from graphmill_plugins.kernels.jax import _conv_gradients  # noqa: E402
 from graphmill_plugins.kernels.jax._conv_gradients import (  # noqa: E402
     flipped_convolution,
     flipped_depthwise,
+    gradient_by_rows,
     gradient_over_slices,
     gradient_product,
     spread_products,
@@ -64,6 +65,18 @@ def test_windows_along_one_axis_are_spread_too():
     weights = np.float32([1, 10, 100]).reshape(3, 1, 1)
     got = np.asarray(spread_products(gradient, weights, (place,)))
     assert got.ravel().tolist() == [10, 101, 10, 101, 10, 101, 10]
+
+
+@settings(max_examples=12, deadline=None)
+@given(rows=axis(), cols=axis(), depth=st.integers(1, 2), width=st.integers(1, 3))
+def test_gradients_by_rows_of_taps_are_sums_over_windows(rows, cols, depth, width):
+    rng = np.random.default_rng(8)
+    x = rng.standard_normal((2, rows.size, cols.size, depth))
+    gradient = rng.standard_normal((2, rows.out, cols.out, width))
+    with jax.enable_x64(True), jax.disable_jit():
+        got = np.asarray(gradient_by_rows(x, gradient, (rows, cols)))
+    expected = kernel_gradient(x, gradient, (rows, cols), 1)
+    np.testing.assert_allclose(got, expected, rtol=1e-10, atol=1e-10)
 
 
 @settings(max_examples=12, deadline=None)
