@@ -142,6 +142,9 @@ flowchart LR
   be trained further.
 - **Uninitialized variables**: an optimizer op on a resource variable without a value fails with
   `NotFound`, like a read. TensorFlow reports `Internal`.
+- **The same variable twice**: an optimizer op whose inputs are one variable, such as its weights
+  and their accumulator, fails with `InvalidArgument`. TensorFlow updates it in place, one input
+  after the other.
 - **Tables** export their keys in insertion order, TensorFlow in hash order. In a dense table, the
   bucket of a removed key is empty; TensorFlow leaves the deleted key in it.
 - **Reference variables**: a read returns the value at the time of the read. In TensorFlow the

@@ -210,8 +210,10 @@ LONG: Final[dict[str, tuple[str, Callable[[], dict[str, Any]]]]] = {
     "updates of one row": (
         (
             "v = VarHandleOp(dtype=float32, shape=[2]); b = AssignVariableOp(v, g); "
-            "i = Cast(f, DstT=int32); n = Const(dtype=float32, value='float32: 0.5'); "
-            "c = ResourceSparseApplyMomentum(v, v, n, f, i, n, after=[b]); "
+            "w = VarHandleOp(dtype=float32, shape=[2], shared_name='w'); "
+            "d = AssignVariableOp(w, g); i = Cast(f, DstT=int32); "
+            "n = Const(dtype=float32, value='float32: 0.5'); "
+            "c = ResourceSparseApplyMomentum(v, w, n, f, i, n, after=[b, d]); "
             "y = Identity(n, after=[c])"
         ),
         lambda: {"f:0": np.zeros(2_000_000), "g:0": np.zeros(2)},

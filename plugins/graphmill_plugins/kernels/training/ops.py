@@ -53,6 +53,7 @@ class OptimizerKernel:
         """Update the variables; the ref form returns the reference to the first."""
         arguments = dict(zip(self._names, inputs, strict=True))
         variables = {name: self._variable(arguments.pop(name)) for name in self._rule.states}
+        _check_distinct(variables)
         gradient = arguments.pop(next(name for name in _GRADIENTS if name in arguments))
         self._check_scalars(arguments)
         if self._checks_signs and ctx.args is not None:  # while tracing, the compiler checks
@@ -188,6 +189,17 @@ def _distinct_runs(rows: Any) -> list[Any]:
     by_occurrence = np.argsort(occurrence, kind="stable")
     ends = np.cumsum(np.bincount(occurrence)).tolist()
     return [by_occurrence[start:end] for start, end in pairwise([0, *ends])]
+
+
+def _check_distinct(variables: dict[str, Variable]) -> None:
+    """Check that each input has a variable of its own: their new values depend on each other."""
+    names: dict[int, str] = {}
+    for name, variable in variables.items():
+        other = names.setdefault(id(variable), name)
+        if other != name:
+            raise errors.InvalidArgumentError(
+                f"{other} and {name} are the same variable; each needs a variable of its own"
+            )
 
 
 def _check_same(message: str, first: Value, second: Value) -> None:

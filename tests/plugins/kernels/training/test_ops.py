@@ -26,6 +26,13 @@ def ref(value: Any) -> Ref:
     return made
 
 
+def test_the_same_variable_twice_is_refused(call: Callable[..., Any]) -> None:
+    """It would be locked twice, and wait for itself."""
+    var = ref(np.ones(2, np.float32))
+    with pytest.raises(errors.InvalidArgumentError, match="var and accum are the same variable"):
+        call("ApplyAdagrad", var, var, np.float32(1), np.ones(2, np.float32))
+
+
 @pytest.mark.parametrize(
     ("op", "name"),
     [
