@@ -32,7 +32,7 @@ BY_OP = {
     )
     if shape_function(REGISTRY.get(op)) is not None
 }
-REFUSED = {"Conv2D/conv.larger window", "MaxPool/conv.larger window"}
+REFUSED = {f"{op}/conv.larger window" for op in ("AvgPool", "Conv2D", "MaxPool")}
 """Cases that TensorFlow's kernels compute, and its shape functions refuse."""
 KNOWN = {
     "values": (lambda value: value, lambda value: value.shape),
