@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 def test_series_end_when_the_result_is_exact(
     monkeypatch: pytest.MonkeyPatch, dtype: str, most: int
 ) -> None:
+    special = pytest.importorskip("scipy.special")
     terms: list[int] = []
 
     def counted(numbers: range, _: int) -> Iterator[int]:
@@ -31,7 +32,6 @@ def test_series_end_when_the_result_is_exact(
 
     assert max(terms) < most
     step = 1e-5
-    special = pytest.importorskip("scipy.special")
     wide = a.astype(np.float64)
     x = (a + 1).astype(np.float64)
     expected = (special.gammainc(wide + step, x) - special.gammainc(wide - step, x)) / (2 * step)
