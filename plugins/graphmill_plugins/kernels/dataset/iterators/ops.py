@@ -405,6 +405,11 @@ def element_error(
             f"Number of components does not match: expected {len(types)} types but got "
             f"{len(element)}."
         )
+    if len(element) != len(shapes):
+        return InvalidArgumentError(
+            f"Number of components does not match: expected {len(shapes)} shapes but got "
+            f"{len(element)}."
+        )
     for index, (value, dtype, shape) in enumerate(zip(element, types, shapes, strict=True)):
         if dtype.kind not in "sh" and dtype_of_value(value) != dtype.as_numpy_dtype:
             return InvalidArgumentError(
