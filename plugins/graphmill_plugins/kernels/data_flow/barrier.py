@@ -24,7 +24,7 @@ from graphmill_plugins.kernels.state.value import resource_key
 from graphmill_plugins.kernels.unstack import rows, stacked
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from graphmill.dtypes import DType
     from graphmill.spi import OpKernelConstruction, OpKernelContext, Shape, Value
@@ -222,6 +222,7 @@ class BarrierTakeManyKernel:
     def __init__(self, construction: OpKernelConstruction) -> None:
         attrs = construction.attrs
         self._allows_fewer: bool = attrs["allow_small_batch"]
+        self._dtypes: tuple[DType, ...] = tuple(attrs["component_types"])
         if attrs["timeout_ms"] != -1:
             raise InvalidArgumentError(
                 "Timeout not supported yet: timeout_ms must be -1; set a timeout for the step"
@@ -230,6 +231,11 @@ class BarrierTakeManyKernel:
     def __call__(self, ctx: OpKernelContext, handle: Any, num_elements: Value, done: Done) -> None:
         """Call `done` with indices, keys and components."""
         barrier = _barrier(ctx, handle)
+        if self._dtypes != tuple(barrier.dtypes):
+            raise InvalidArgumentError(
+                f"component_types are {_names(self._dtypes)}, but the components of barrier "
+                f"{barrier.name} are {_names(barrier.dtypes)}"
+            )
         count = scalar_int("num_elements", num_elements)
 
         def take() -> tuple[Any] | None:
@@ -237,6 +243,10 @@ class BarrierTakeManyKernel:
             return None if entries is None else (_stacked(ctx, barrier, entries),)
 
         barrier.submit(take, done, ctx.wait(lambda: f"{count} elements of {barrier}"), is_take=True)
+
+
+def _names(types: Sequence[DType]) -> str:
+    return ", ".join(dtype.name for dtype in types) or "none"
 
 
 def _stacked(

@@ -411,7 +411,8 @@ def element_error(
             f"{len(element)}."
         )
     for index, (value, dtype, shape) in enumerate(zip(element, types, shapes, strict=True)):
-        if dtype.kind not in "sh" and dtype_of_value(value) != dtype.as_numpy_dtype:
+        is_other = dtype_of_value(value) != dtype.as_numpy_dtype
+        if is_other and (dtype.kind not in "sh" or isinstance(value, np.ndarray)):
             return InvalidArgumentError(
                 f"Data type mismatch at component {index}: expected {dtype.name} but got "
                 f"{as_dtype(dtype_of_value(value)).name}."
