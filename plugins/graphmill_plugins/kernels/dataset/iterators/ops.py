@@ -400,16 +400,12 @@ def element_error(
     """Return the error of the end or of an element of other types or shapes, else None."""
     if element is None:
         return OutOfRangeError("End of sequence")
-    if len(element) != len(types):
-        return InvalidArgumentError(
-            f"Number of components does not match: expected {len(types)} types but got "
-            f"{len(element)}."
-        )
-    if len(element) != len(shapes):
-        return InvalidArgumentError(
-            f"Number of components does not match: expected {len(shapes)} shapes but got "
-            f"{len(element)}."
-        )
+    for what, expected in (("types", types), ("shapes", shapes)):
+        if len(element) != len(expected):
+            return InvalidArgumentError(
+                f"Number of components does not match: expected {len(expected)} {what} but got "
+                f"{len(element)}."
+            )
     for index, (value, dtype, shape) in enumerate(zip(element, types, shapes, strict=True)):
         is_other = dtype_of_value(value) != dtype.as_numpy_dtype
         if is_other and (dtype.kind not in "sh" or isinstance(value, np.ndarray)):
