@@ -150,6 +150,11 @@ def shape_text(shape: Sequence[int] | None) -> str:
     return "[" + ",".join("?" if size < 0 else str(size) for size in shape) + "]"
 
 
+def types_text(types: Sequence[DType]) -> str:
+    """Return the names of types, separated by commas."""
+    return ", ".join(dtype.name for dtype in types)
+
+
 def checked_shape(vector: Value, what: str = "shape") -> tuple[int, ...]:
     """Return a concrete shape vector as a tuple of sizes.
 

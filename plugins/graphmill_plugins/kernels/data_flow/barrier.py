@@ -16,7 +16,7 @@ from graphmill.spi import kernel
 from graphmill.spi.kernels import cancellable, has_dtype, shape_of_value
 from graphmill_plugins.kernels._partial_shape import is_fully_defined
 from graphmill_plugins.kernels._strings import string_array
-from graphmill_plugins.kernels._support import scalar_int, shape_text
+from graphmill_plugins.kernels._support import scalar_int, shape_text, types_text
 from graphmill_plugins.kernels.data_flow._prioritised import Prioritised
 from graphmill_plugins.kernels.data_flow._staging import Store
 from graphmill_plugins.kernels.data_flow.queue import reference
@@ -24,7 +24,7 @@ from graphmill_plugins.kernels.state.value import resource_key
 from graphmill_plugins.kernels.unstack import rows, stacked
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from graphmill.dtypes import DType
     from graphmill.spi import OpKernelConstruction, OpKernelContext, Shape, Value
@@ -233,8 +233,8 @@ class BarrierTakeManyKernel:
         barrier = _barrier(ctx, handle)
         if self._dtypes != tuple(barrier.dtypes):
             raise InvalidArgumentError(
-                f"component_types are {_names(self._dtypes)}, but the components of barrier "
-                f"{barrier.name} are {_names(barrier.dtypes)}"
+                f"component_types are {types_text(self._dtypes)}, but the components of barrier "
+                f"{barrier.name} are {types_text(barrier.dtypes)}"
             )
         count = scalar_int("num_elements", num_elements)
 
@@ -243,10 +243,6 @@ class BarrierTakeManyKernel:
             return None if entries is None else (_stacked(ctx, barrier, entries),)
 
         barrier.submit(take, done, ctx.wait(lambda: f"{count} elements of {barrier}"), is_take=True)
-
-
-def _names(types: Sequence[DType]) -> str:
-    return ", ".join(dtype.name for dtype in types) or "none"
 
 
 def _stacked(

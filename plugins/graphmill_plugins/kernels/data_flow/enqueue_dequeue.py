@@ -15,7 +15,7 @@ from graphmill.errors import InvalidArgumentError, OpError
 from graphmill.spi import kernel
 from graphmill.spi.kernels import NOT_NOW, shape_of_value
 from graphmill_plugins.kernels._partial_shape import is_compatible, is_fully_defined
-from graphmill_plugins.kernels._support import check_size, shape_text
+from graphmill_plugins.kernels._support import check_size, shape_text, types_text
 from graphmill_plugins.kernels.data_flow._queue import Dequeue, Enqueue
 from graphmill_plugins.kernels.data_flow.queue import queue_of
 from graphmill_plugins.kernels.state.value import keepable
@@ -51,8 +51,8 @@ class _TransferKernel:
         queue = queue_of(ctx, handle)
         if queue.dtypes != self._dtypes:
             raise InvalidArgumentError(
-                f"{self._op} expects components of types {_names(self._dtypes)}, but the queue "
-                f"'{queue.name}' has {_names(queue.dtypes)}"
+                f"{self._op} expects components of types {types_text(self._dtypes)}, but the queue "
+                f"'{queue.name}' has {types_text(queue.dtypes)}"
             )
         return queue
 
@@ -69,10 +69,6 @@ class _TransferKernel:
 
 def _submit(ctx: OpKernelContext, queue: Queue, attempt: Attempt) -> None:
     queue.submit(attempt, ctx.wait(partial(attempt.awaited, queue)))
-
-
-def _names(types: Sequence[DType]) -> str:
-    return ", ".join(dtype.name for dtype in types)
 
 
 @kernel("QueueEnqueue", "QueueEnqueueV2", async_=True, waits=True, effects=_STATE)
