@@ -88,14 +88,15 @@ def _is_flipped_convolution(plan: ConvPlan) -> bool:
 
     XLA convolves volumes several times slower than images with their slices as channels.
     """
-    if len(plan.axes) != _VOLUME or plan.groups > 1 or 0 in (*plan.shape, *plan.out):
-        return False
-    pads = [
-        pad
-        for axis in plan.axes
-        for pad in (transposed_axis(axis).before, transposed_axis(axis).after)
-    ]
-    return min(pads) >= 0 and all(axis.stride == 1 for axis in plan.axes)
+    return len(plan.axes) == _VOLUME and plan.groups == 1 and _can_be_flipped(plan)
+
+
+def _can_be_flipped(plan: ConvPlan) -> bool:
+    """Return whether the gradient is a convolution by the flipped kernel, without cropping."""
+    return 0 not in (*plan.shape, *plan.out) and all(
+        axis.stride == 1 and min(flipped.before, flipped.after) >= 0
+        for axis, flipped in ((axis, transposed_axis(axis)) for axis in plan.axes)
+    )
 
 
 def _of_filter(x: Value, gradient: Value, plan: ConvPlan) -> Value:
@@ -166,16 +167,8 @@ def _is_flipped_depthwise(plan: ConvPlan) -> bool:
 
     For few taps, XLA adds the padded images of the transpose as fast.
     """
-    axes = [transposed_axis(axis) for axis in plan.axes]
     has_many_taps = math.prod(axis.kernel for axis in plan.axes) > _MAX_ADDED_TAPS
-    return (
-        has_many_taps
-        and 0 not in (*plan.shape, *plan.out)
-        and all(
-            axis.stride == 1 and min(flipped.before, flipped.after) >= 0
-            for axis, flipped in zip(plan.axes, axes, strict=True)
-        )
-    )
+    return has_many_taps and _can_be_flipped(plan)
 
 
 def _transposed_input(
