@@ -281,16 +281,19 @@ class CompiledCluster:
 
     def _results(self, outputs: Sequence[Any], variables: Sequence[Variable]) -> tuple[Any, ...]:
         memory, donatable = self._memory, self._layout.donatable
-        return tuple(
-            (
-                memory.as_donatable_value(outputs[source])
-                if source in donatable
-                else memory.as_value(outputs[source])
+        try:
+            return tuple(
+                (
+                    memory.as_donatable_value(outputs[source])
+                    if source in donatable
+                    else memory.as_value(outputs[source])
+                )
+                if type(source) is int
+                else self._other_result(source, outputs, variables)
+                for source in self._layout.results
             )
-            if type(source) is int
-            else self._other_result(source, outputs, variables)
-            for source in self._layout.results
-        )
+        except _RUN_ERRORS as error:
+            raise ProgramFailedError(first_line(error)) from error
 
     def _other_result(
         self, source: Any, outputs: Sequence[Any], variables: Sequence[Variable]

@@ -160,7 +160,11 @@ class HostMemory:
         return np.asarray(array)
 
     def as_donatable_value(self, array: Any) -> Any:
-        """Return a JAX array as a value whose memory can be donated later."""
+        """Return a JAX array as a value whose memory can be donated later.
+
+        Raises JAX's error if it could not be computed.
+        """
+        array.block_until_ready()  # in an application that used JAX first, it may not have ended
         return np.asarray(
             TransferredMemory(
                 array, array.unsafe_buffer_pointer(), array.shape, np.dtype(array.dtype)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from tests.plugins.jit.small_graphs import HotSession, graph_def
@@ -33,6 +36,24 @@ GRAPH = graph_def(
     "size = LookupTableSizeV2(table, after=[twice])",
     x="float32[32768]",
 )
+_AFTER_JAX = """
+import jax
+
+jax.devices("cpu")  # from now on JAX computes in another thread
+
+import numpy as np
+from tests.plugins.jit.small_graphs import HotSession, graph_def
+
+NODES = "square = MatMul(x, x)", "fourth = MatMul(square, square)"
+GRAPH = graph_def(*NODES, x="float32[1024, 1024]")
+ones = np.ones((1024, 1024), np.float32)
+with HotSession(GRAPH) as session:
+    for _ in range(8):
+        result = session.run("fourth:0", {"x:0": ones})
+        assert result.min() == result.max() == 1024.0**3, result
+    assert "compiled" in [one.tier for c in session.clusters for one in c.signatures]
+print(type(result.base).__name__)
+"""
 FETCHES = [f"{name}:0" for name in ("constant", "same", "twice", "again", "read", "view", "total")]
 
 
@@ -68,6 +89,12 @@ def test_writing_into_results_changes_nothing_else(session):
         for number, (result, one) in enumerate(zip(results[:-1], kept, strict=False)):
             assert np.array_equal(result, one + (number + 1))
         assert np.array_equal(feed, X)
+
+
+def test_results_are_computed_if_the_application_used_jax_first():
+    command = [sys.executable, "-c", _AFTER_JAX]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "TransferredMemory\n"), done.stderr
 
 
 def test_a_result_outlives_its_session():
