@@ -9,19 +9,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import socket
 import ssl
 import threading
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
 from graphmill.errors import InvalidArgumentError, OpError, UnavailableError
 from graphmill_plugins._server.event_log import log_event
 from graphmill_plugins.distributed.credentials import paths_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import Iterator
 
     from graphmill.spi.protos import proto
     from graphmill_plugins._server.address import Address
+
+    _Stream: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 _CHUNK: Final = 1 << 18
 _log = logging.getLogger("graphmill.server")
@@ -100,62 +103,100 @@ class Forwarder:
 
     async def _listening(self) -> None:
         try:
-            server = await asyncio.start_server(
-                self._forward, self._listen.host, self._listen.port, limit=_CHUNK
-            )
+            listening = _listening_socket(self._listen)
         except OSError as error:
             self._failure = UnavailableError(
                 f"the forwarder cannot listen on {self._listen}: {error.strerror or error}"
             )
             self._started.set()
             return
-        host, port = server.sockets[0].getsockname()[:2]
-        self.address = f"{host}:{port}"
-        self._started.set()
-        await self._end.wait()
-        server.close()
-        connections = [t for t in asyncio.all_tasks() if t is not asyncio.current_task()]
+        connections: set[asyncio.Task[None]] = set()
+        with listening:
+            host, port = listening.getsockname()[:2]
+            self.address = f"{host}:{port}"
+            self._loop.add_reader(listening, self._accept, listening, connections)
+            self._started.set()
+            await self._end.wait()
+            self._loop.remove_reader(listening)
         for connection in connections:
             connection.cancel()
         await asyncio.gather(*connections, return_exceptions=True)
+        await asyncio.sleep(0)  # closed transports close their sockets in the loop's next iteration
 
-    async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _accept(self, listening: socket.socket, connections: set[asyncio.Task[None]]) -> None:
+        """Start to forward a new client's data.
+
+        `asyncio.start_server` would leave connections open that it is just accepting at the end.
+        """
+        try:
+            client, _ = listening.accept()
+        except OSError:  # the client has disconnected
+            return
+        client.setblocking(False)
+        task = self._loop.create_task(self._forward(client))
+        connections.add(task)
+
+        def end(ended: asyncio.Task[None]) -> None:
+            connections.discard(ended)
+            client.close()  # a task that is cancelled early has not begun
+
+        task.add_done_callback(end)
+
+    async def _forward(self, client: socket.socket) -> None:
         """Forward data between a client and the server until one of them disconnects."""
-        async with _closed_at_the_end(writer):
+        reader, writer = await asyncio.open_connection(sock=client, limit=_CHUNK)
+        with _closed_at_the_end(writer):
             try:
                 back, there = await asyncio.open_connection(
-                    self._server.host, self._server.port, ssl=self._context, limit=_CHUNK
+                    self._server.host, self._server.port, limit=_CHUNK
                 )
+                with _closed_at_the_end(there):
+                    # Apart from the connection: asyncio leaves it open if a handshake is cancelled.
+                    await there.start_tls(self._context, server_hostname=self._server.host)
+                    await _exchange((reader, writer), (back, there))
             except OSError as error:
                 # The client finds its connection closed, which is UNAVAILABLE.
                 reason = f"{type(error).__name__}: {error}"
                 log_event(_log, logging.WARNING, "not forwarded", server=self._server, why=reason)
-                return
-            async with _closed_at_the_end(there):
-                ways = [
-                    asyncio.ensure_future(_pump(reader, there)),
-                    asyncio.ensure_future(_pump(back, writer)),
-                ]
-                try:
-                    await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
-                finally:
-                    for way in ways:
-                        way.cancel()
-                    await asyncio.gather(*ways, return_exceptions=True)
 
 
-@contextlib.asynccontextmanager
-async def _closed_at_the_end(writer: asyncio.StreamWriter) -> AsyncIterator[None]:
+def _listening_socket(address: Address) -> socket.socket:
+    """Return a socket that listens on an address.
+
+    Raises:
+        OSError: the port is in use, or the host is not an address of this machine.
+    """
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    listening = socket.create_server(tuple(address), family=family)
+    listening.setblocking(False)
+    return listening
+
+
+@contextlib.contextmanager
+def _closed_at_the_end(writer: asyncio.StreamWriter) -> Iterator[None]:
     """Close a connection at the end, without waiting for the peer."""
+    transport = writer.transport
     try:
         yield
     finally:
-        writer.transport.abort()
-        with contextlib.suppress(OSError):
-            await writer.wait_closed()
+        transport.abort()
 
 
-async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _exchange(client: _Stream, server: _Stream) -> None:
+    """Copy data in both directions until one of them ends."""
+    ways = [
+        asyncio.ensure_future(_copy(client[0], server[1])),
+        asyncio.ensure_future(_copy(server[0], client[1])),
+    ]
+    try:
+        await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for way in ways:
+            way.cancel()
+        await asyncio.gather(*ways, return_exceptions=True)
+
+
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     while chunk := await reader.read(_CHUNK):
         writer.write(chunk)
         await writer.drain()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import signal
 import socket
 import subprocess
@@ -64,6 +66,20 @@ def test_unreachable_server_is_unavailable() -> None:
         pytest.raises(errors.UnavailableError),
     ):
         doubled(forwarder.address, 3.0)
+
+
+def test_connections_that_begin_at_the_end_are_closed(server: Any) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        handshakes = parse_address(f"127.0.0.1:{silent.getsockname()[1]}")
+        for address in (server, handshakes) * 10:
+            forwarder = Forwarder(ANYWHERE, address, tls_context(config_with(OWN)))
+            local = parse_address(forwarder.address)
+            clients = [socket.create_connection(local) for _ in range(4)]
+            forwarder.close()
+            for client in clients:
+                with client, contextlib.suppress(ConnectionResetError):
+                    assert client.recv(1) == b""
+    gc.collect()  # pytest reports sockets and transports that are not closed
 
 
 def test_port_in_use_is_reported() -> None:
