@@ -17,8 +17,9 @@ import numpy as np
 from graphmill import dtypes
 from graphmill.errors import InternalError, InvalidArgumentError
 from graphmill.spi import kernel
+from graphmill.spi.kernels import cancellable
 from graphmill_plugins.kernels._support import check_size, shape_text
-from graphmill_plugins.kernels.audio._fixed_fft import real_transform
+from graphmill_plugins.kernels.audio._fixed_fft import RealTransform
 from graphmill_plugins.kernels.audio._fixed_gain import GainTable, shrunk
 
 if TYPE_CHECKING:
@@ -127,6 +128,9 @@ def _mel(hertz: Any) -> Any:
 class _Filterbank:
     """The weights with which each frequency's energy is added to two neighbouring channels.
 
+    The channels divide the frequencies into bands. A frequency of a band adds a share of its energy
+    to the channel below the band, the rest to the one above.
+
     Args:
         attrs: those of the node.
         bins: the number of frequencies.
@@ -148,24 +152,31 @@ class _Filterbank:
                 f"is beyond the {bins} frequencies of a frame at a sample rate of "
                 f"{attrs.sample_rate}"
             )
-        ends = np.searchsorted(np.maximum.accumulate(mels), centres, side="right")
-        self._energies = slice(self._start, self._start + int(ends[-1]))
-        channels = np.repeat(np.arange(count), np.diff(ends, prepend=0))
+        self._ends = np.searchsorted(np.maximum.accumulate(mels), centres, side="right")
+        last = int(self._ends[-1])
+        self._energies = slice(self._start, self._start + last)
+        bands = np.repeat(np.arange(count), np.diff(self._ends, prepend=0))
         starts = np.concatenate([low[None], centres[:-1]])
-        share = (centres[channels] - mels[: ends[-1]]) / (centres - starts)[channels]
-        scale = 1 << _WEIGHT_BITS
-        self._weights = np.zeros((len(channels), attrs.num_channels), np.int64)
-        for offset, weights in ((1, share), (0, 1.0 - share.astype(np.float64))):
-            column = channels - offset
-            inside = (column >= 0) & (column < attrs.num_channels)
-            rounded = np.floor(weights.astype(np.float64) * scale + 0.5).astype(np.int64)
-            self._weights[np.flatnonzero(inside), column[inside]] = rounded[inside]
+        share = (centres[bands] - mels[:last]) / (centres - starts)[bands]
+        self._weights = [_weights(share), _weights(1.0 - share.astype(np.float64))]
 
-    def amplitudes(self, real: Any, imaginary: Any) -> Any:
+    def amplitudes(self, spectrum: Any) -> Any:
         """Return the square roots of the energies of the channels, as uint64 [frames, channels]."""
-        squares = real[:, self._energies] ** 2 + imaginary[:, self._energies] ** 2
-        energies = squares.astype(np.int32).astype(np.int64)  # 2**31 becomes negative, as in C
-        return _square_root((energies @ self._weights).view(_U64))
+        real, imaginary = spectrum[..., self._energies]
+        energies = (real * real + imaginary * imaginary).astype(np.int64)  # 2**31 wraps, as in C
+        above, below = (self._bands(energies * weights) for weights in self._weights)
+        return _square_root((below[:, :-1] + above[:, 1:]).view(_U64))
+
+    def _bands(self, energies: Any) -> Any:
+        """Return the sums of the bands, of which some have no frequency."""
+        sums = np.zeros((len(energies), energies.shape[1] + 1), np.int64)
+        np.cumsum(energies, axis=1, out=sums[:, 1:])
+        return np.diff(sums[:, self._ends], axis=1, prepend=0)
+
+
+def _weights(shares: Any) -> Any:
+    """Return shares as fixed-point numbers."""
+    return np.floor(shares.astype(np.float64) * (1 << _WEIGHT_BITS) + 0.5).astype(np.int64)
 
 
 def _square_root(x: Any) -> Any:
@@ -190,16 +201,26 @@ class _NoiseReduction:
         least = _F(attrs.min_signal_remaining) * _F(1 << _SMOOTHING_BITS)
         self._least = _U64(np.uint16(least))
         self._bits = _U64(attrs.smoothing_bits)
-        self.estimate = np.zeros(attrs.num_channels, _U64)
 
-    def apply(self, signal: Any) -> Any:
-        """Return uint32 values, as uint64, without noise; update the estimate."""
+    def apply(self, signal: Any) -> tuple[Any, Any]:
+        """Return the signal without noise and the estimates: uint32 values, as uint64."""
         scaled = (signal << self._bits) & _U64(0xFFFFFFFF)
-        sums = scaled * self._smoothing + self.estimate * self._rest
-        self.estimate = (sums >> _U64(_SMOOTHING_BITS)) & _U64(0xFFFFFFFF)
-        remaining = (scaled - np.minimum(self.estimate, scaled)) >> self._bits
+        estimates = self._estimates(scaled)
+        remaining = (scaled - np.minimum(estimates, scaled)) >> self._bits
         least = (signal * self._least >> _U64(_SMOOTHING_BITS)) & _U64(0xFFFFFFFF)
-        return np.maximum(remaining, least)
+        return np.maximum(remaining, least), estimates
+
+    def _estimates(self, scaled: Any) -> Any:
+        """Return the estimate after each frame."""
+        estimates = scaled * self._smoothing
+        last, rest = np.zeros_like(self._rest), np.empty_like(self._rest)
+        for estimate in cancellable(estimates):
+            np.multiply(last, self._rest, out=rest)
+            estimate += rest
+            estimate >>= _U64(_SMOOTHING_BITS)
+            estimate &= _U64(0xFFFFFFFF)
+            last = estimate
+        return estimates
 
 
 def _log_corrections() -> Any:
@@ -240,6 +261,8 @@ class _Frontend:
         self._length = 1 << (attrs.size - 1).bit_length()
         self._window = _window(attrs.size)
         self._filterbank = _Filterbank(attrs, self._length // 2 + 1)
+        self._transform = RealTransform(self._length)
+        self._noise = _NoiseReduction(attrs)
         self._correction = self._length.bit_length() - 1 - _WEIGHT_BITS // 2
         self._gain = None
         if attrs.enable_pcan:
@@ -262,10 +285,7 @@ class _Frontend:
         check_size((len(starts), self._length), "the frames", itemsize=8)
         frames = audio[starts[:, None] + np.arange(attrs.size)].astype(np.int64)
         amplitudes = self._amplitudes(frames * self._window >> _WINDOW_BITS)
-        noise = _NoiseReduction(attrs)
-        rows = np.empty(amplitudes.shape, _U64)
-        for index, row in enumerate(amplitudes):
-            rows[index] = self._controlled(noise.apply(row), noise)
+        rows = self._controlled(*self._noise.apply(amplitudes))
         return np.minimum(self._scaled(rows), _UINT16_MAX).astype(np.int64)
 
     def _amplitudes(self, windowed: Any) -> Any:
@@ -274,14 +294,14 @@ class _Frontend:
         shift = 15 - _bit_length(loudest)[:, None]
         padding = self._length - self._attrs.size
         samples = np.pad((windowed << shift).astype(np.int16), ((0, 0), (0, padding)))
-        return self._filterbank.amplitudes(*real_transform(samples)) >> shift.astype(_U64)
+        return self._filterbank.amplitudes(self._transform(samples)) >> shift.astype(_U64)
 
-    def _controlled(self, row: Any, noise: _NoiseReduction) -> Any:
-        """Return a frame with its gain controlled."""
+    def _controlled(self, rows: Any, noise: Any) -> Any:
+        """Return frames with their gain controlled by estimates of their noise."""
         if self._gain is None:
-            return row
-        gain = self._gain.of(noise.estimate).astype(_U64) & _U64(0xFFFFFFFF)
-        return shrunk((row * gain >> self._gain_shift) & _U64(0xFFFFFFFF))
+            return rows
+        gain = self._gain.of(noise).astype(_U64) & _U64(0xFFFFFFFF)
+        return shrunk((rows * gain >> self._gain_shift) & _U64(0xFFFFFFFF))
 
     def _scaled(self, rows: Any) -> Any:
         """Return logarithms, if the node asks for them."""
