@@ -2,7 +2,7 @@
 
 TensorFlow graphs contain many 64-bit numbers, so all calls use JAX's 64-bit mode. It is enabled
 only for the current thread and only during each call, so that an application's own use of JAX is
-not affected.
+not affected. The options of the application do not affect graphs either; see `own_options`.
 
 JAX does not survive a fork: its threads do not exist in the child, so calls may wait for them
 forever. So this package never calls JAX in a child if the parent process had started it.
@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import importlib
 import sys
+from contextlib import AbstractContextManager, ExitStack
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 from weakref import WeakValueDictionary
 
@@ -27,7 +29,7 @@ from graphmill.spi.process import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from graphmill.spi import ArrayNamespace, OpKernel, Value
 
@@ -94,6 +96,52 @@ def raise_inherited(*_: object, **__: object) -> NoReturn:
         f"{INHERITED}; start worker processes with multiprocessing's 'spawn' or 'forkserver', or "
         "do not run anything on JAX in the parent before the fork"
     )
+
+
+_PROMOTION: Final = {"numpy_rank_promotion": "allow", "numpy_dtype_promotion": "standard"}
+_OPTIONS: Final = {
+    **_PROMOTION,
+    "debug_nans": False,
+    "debug_infs": False,
+    "disable_jit": False,
+    "transfer_guard_host_to_device": "allow",
+    "transfer_guard_device_to_host": "allow",
+}
+"""JAX's options that change how graphs run; `jax` has a context manager of each name."""
+
+
+def own_options() -> Callable[[], AbstractContextManager[object]]:
+    """Return a function that returns contexts for calls to JAX.
+
+    In them, the options of JAX have the values that graphs need, whatever the application has set:
+    64-bit numbers, NumPy's broadcasting and promotion, NaN and inf as values. Only 64-bit mode is
+    set if nothing else is needed, as each option takes a microsecond of each step.
+    """
+    jax = jax_module()
+    config = jax.config
+    others = {
+        name: value
+        for name, value in _OPTIONS.items()
+        if getattr(config, f"jax_{name}") not in (None, value)
+    }
+    if config.jax_transfer_guard not in (None, "allow"):  # it sets the guards of all directions
+        others |= {name: "allow" for name in _OPTIONS if name.startswith("transfer_guard")}
+    if not others:
+        return partial(jax.enable_x64, True)
+    return partial(_contexts, {"enable_x64": True, **others})
+
+
+def numpy_promotion() -> AbstractContextManager[object]:
+    """Return a context in which JAX broadcasts and promotes types as NumPy does."""
+    return _contexts(_PROMOTION)
+
+
+def _contexts(options: Mapping[str, object]) -> ExitStack:
+    jax = jax_module()
+    stack = ExitStack()
+    for name, value in options.items():
+        stack.enter_context(getattr(jax, name)(value))
+    return stack
 
 
 def cpu_devices() -> list[Any]:
@@ -234,7 +282,7 @@ class JaxDevice(Device):
         self._numpy: ArrayNamespace = importlib.import_module("jax.numpy")
         self._array = jax.Array
         self._uploads = _Uploads(jax_device)
-        self._enable_x64 = jax.enable_x64
+        self._options = own_options()
         self._default_device = jax.default_device
 
     def namespace(self, backend: str) -> ArrayNamespace:
@@ -249,7 +297,7 @@ class JaxDevice(Device):
 
     def to_device(self, value: Value) -> Value:
         """Return a host value as a new array on this device."""
-        with self._enable_x64(True):
+        with self._options():
             return self._uploads.copy(value)
 
     def to_host(self, value: Value) -> Value:
@@ -265,7 +313,7 @@ class JaxDevice(Device):
         default_device, device, started = self._default_device, self.jax_device, self.started
 
         def call(*inputs: Any, **keywords: Any) -> Any:
-            with self._enable_x64(True), default_device(device):
+            with self._options(), default_device(device):
                 result = compute(*inputs, **keywords)
             started.add(result)
             return result
@@ -275,7 +323,7 @@ class JaxDevice(Device):
     def after_fork_in_child(self) -> None:
         """Make further computations raise; existing results can still be read."""
         if JAX.is_inherited:
-            self._enable_x64 = raise_inherited
+            self._options = raise_inherited
 
     def sync(self) -> None:
         """Wait until all work on the device is done.

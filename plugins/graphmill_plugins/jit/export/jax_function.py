@@ -18,7 +18,7 @@ from graphmill.spi import Source, TensorShape, files
 from graphmill.spi.graphs import is_result
 from graphmill.spi.passes import EffectsPolicy
 from graphmill_plugins._constants import marking
-from graphmill_plugins._jax import jax_module
+from graphmill_plugins._jax import jax_module, numpy_promotion
 from graphmill_plugins.jit.export.coverage import all_nodes, refusals
 from graphmill_plugins.jit.export.input_shapes import input_shape
 from graphmill_plugins.jit.export.merged_references import bypass_merged_references
@@ -194,7 +194,7 @@ class JaxFunction:
         jax = jax_module()
         loops = ScannedLoops(self._max_iterations)
         try:
-            with marking() as marks:
+            with marking() as marks, numpy_promotion():
                 tracer = Tracer(self._bodies, {}, self._handles, marks, loops)
                 results, after = tracer.run(self._bodies.main, list(args), state)
         except NotTraceable as error:

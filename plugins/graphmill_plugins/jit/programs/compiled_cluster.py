@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from graphmill.spi.process import DeferredInterrupt
-from graphmill_plugins._jax import jax_module
+from graphmill_plugins._jax import jax_module, own_options
 from graphmill_plugins.jit.ir.pytrees import Flat, unflatten
 from graphmill_plugins.jit.ir.traced_variable import TracedVariable
 from graphmill_plugins.jit.programs.donation import DonatedValues
@@ -122,7 +122,7 @@ class CompiledCluster:
         self._inputs = inputs
         self._arrays = [index for index in inputs.arrays if index not in static]
         self._memory = memory
-        self._enable_x64 = jax_module().enable_x64
+        self._options = own_options()
         self._loops = layout.loops.renamed(loop_names) if loop_names else layout.loops
         self._written = [key.slot for key in layout.written]
         self._donated = layout.donated
@@ -216,7 +216,7 @@ class CompiledCluster:
         if check is None:
             return
         try:
-            with self._enable_x64(True):
+            with self._options():
                 is_good = check.holds([*self._constants, *arguments])
         except _RUN_ERRORS as error:
             raise ProgramFailedError(first_line(error)) from error
@@ -237,7 +237,7 @@ class CompiledCluster:
 
     def _run(self, arguments: Sequence[Any], step: ExecutorArgs) -> Sequence[Any]:
         try:
-            with self._enable_x64(True):
+            with self._options():
                 limited = self._limited
                 outputs: Sequence[Any]
                 if limited is None:

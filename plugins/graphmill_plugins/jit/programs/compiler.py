@@ -17,7 +17,7 @@ from graphmill.spi import Ref
 from graphmill.spi.executors import is_validation_on
 from graphmill.spi.graphs import is_constant
 from graphmill_plugins._constants import marking
-from graphmill_plugins._jax import jax_module
+from graphmill_plugins._jax import jax_module, own_options
 from graphmill_plugins.jit.ir.canonical_form import canonical_form, loop_bodies
 from graphmill_plugins.jit.ir.errors import KernelFault, NeedsStatic, NotTraceable
 from graphmill_plugins.jit.ir.pytrees import Flat, flatten, is_array, unflatten
@@ -115,7 +115,8 @@ def compile_cluster(
     static = inputs.static
     build = _Build(bodies, inputs, values, static, slots, memory, large, is_loop=is_loop)
     jax = jax_module()
-    with jax.enable_x64(True), jax.default_device(memory.jax_device):
+    options = own_options()
+    with options(), jax.default_device(memory.jax_device):
         arrays = [values[index] for index in inputs.arrays if index not in static]
         state = [variable.value for variable in variables]
         leaves = inputs.leaves(values)

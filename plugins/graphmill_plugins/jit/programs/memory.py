@@ -19,7 +19,7 @@ from graphmill.spi.compilers import (
     set_value,
     value_of,
 )
-from graphmill_plugins._jax import JaxDevice, cpu_devices, jax_module
+from graphmill_plugins._jax import JaxDevice, cpu_devices, jax_module, own_options
 from graphmill_plugins.jit.programs.buffer_cache import array_behind, remember_array
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class HostMemory:
         self.platform: str = jax_device.platform
         self._devices = {jax_device}
         self._put = jax_module().device_put
-        self._enable_x64 = jax_module().enable_x64
+        self._options = own_options()
 
     def check_program(self, program: Any) -> None:
         """Check that the allocations of a program are within the memory budget.
@@ -132,7 +132,7 @@ class HostMemory:
         array = array_behind(variable, value)
         if array is not None:
             return array
-        with self._enable_x64(True):
+        with self._options():
             array = self._put(value, self.jax_device)
         if is_locked:
             self.replace(variable, self.as_value(array), array)
@@ -229,7 +229,7 @@ class DeviceMemory(HostMemory):
 
     def as_constant_value(self, value: Any) -> Any:
         """Return a result that does not depend on the inputs, as an array of the device."""
-        with self._enable_x64(True):
+        with self._options():
             return self._put(value, self.jax_device)
 
     def replace(self, variable: Variable, value: Any, array: Any) -> None:

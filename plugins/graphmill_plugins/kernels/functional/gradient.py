@@ -15,7 +15,7 @@ import numpy as np
 from graphmill.errors import InvalidArgumentError, UnimplementedError
 from graphmill.spi import kernel
 from graphmill.spi.passes import bind_node, effects_of
-from graphmill_plugins._jax import jax_module
+from graphmill_plugins._jax import jax_module, own_options
 from graphmill_plugins.kernels.functional._body_evaluator import evaluator
 from graphmill_plugins.kernels.functional._results import check_results
 
@@ -76,7 +76,8 @@ class _Differentiated:
         """Return the gradients of the arguments, and zeros for arguments without one."""
         jax = jax_module()
         args, gradients = self._split([_as_jax_input(value, jax) for value in inputs])
-        with jax.enable_x64(True):
+        options = own_options()
+        with options():
             results = self._pulled(args)([args[index] for index in self._smooth], gradients)
             by_input = dict(zip(self._smooth, map(_conjugate, results), strict=True))
         return [
