@@ -64,25 +64,32 @@ def _components(
     """
     flat = encoded.reshape(-1).tolist() if isinstance(encoded, np.ndarray) else [encoded]
     for index, component in enumerate(flat):
-        if not isinstance(component, RaggedVariant):
-            raise InvalidArgumentError(
-                f"Input Variant element at index {index} doesn't hold a RaggedTensorVariant"
-            )
+        values = _values_of(component, index)
         if len(component.nested_splits) != ragged_rank:
             raise InvalidArgumentError(
                 f"Encoded input RaggedTensorVariant has ragged_rank="
                 f"{len(component.nested_splits)}. Expected ragged_rank={ragged_rank}."
             )
-        dtype = dtypes.as_dtype(component.values.dtype)
-        # Quantized values are stored as plain integers.
-        if component.values.dtype != Tvalues:
-            raise InvalidArgumentError(
-                f"Expected values Tensor dtype: {dtypes.as_dtype(Tvalues).name}, found: "
-                f"{dtype.name}"
-            )
+        _check_type(values, Tvalues)
         if any(splits.dtype != Tsplits for splits in component.nested_splits):
             raise InvalidArgumentError(f"Expected row_splits Tensor dtype: {Tsplits}")
     return flat
+
+
+def _values_of(component: object, index: int) -> Value:
+    if not isinstance(component, RaggedVariant):
+        raise InvalidArgumentError(
+            f"Input Variant element at index {index} doesn't hold a RaggedTensorVariant"
+        )
+    return component.values
+
+
+def _check_type(values: Value, expected: np.dtype[Any]) -> None:
+    if values.dtype != expected:  # quantized values are stored as plain integers
+        raise InvalidArgumentError(
+            f"Expected values Tensor dtype: {dtypes.as_dtype(expected).name}, found: "
+            f"{dtypes.as_dtype(values.dtype).name}"
+        )
 
 
 @kernel("RaggedTensorFromVariant", host=True)
@@ -160,16 +167,34 @@ def ragged_tensor_to_variant_gradient(
     shape = tuple(dense_values_shape.tolist())
     if min(shape, default=0) < 0:
         raise InvalidArgumentError(f"Dimension {min(shape)} must be >= 0, got {list(shape)}")
-    if not isinstance(encoded_ragged_grad, np.ndarray):
-        return encoded_ragged_grad.values.reshape(shape)
-    lengths = np.diff(row_splits) if row_splits.size else np.ones(encoded_ragged_grad.size, int)
-    parts = []
-    for component, length in zip(
-        encoded_ragged_grad.reshape(-1).tolist(), lengths.tolist(), strict=True
-    ):
+    if isinstance(encoded_ragged_grad, np.ndarray):
+        flat = _flat_gradient(encoded_ragged_grad.reshape(-1), row_splits, shape, Tvalues)
+    else:
+        flat = _values_of(encoded_ragged_grad, 0)
+        _check_type(flat, Tvalues)
+    if flat.size != math.prod(shape):
+        raise InvalidArgumentError(
+            f"the gradients have {flat.size} elements, which is not the number of elements of "
+            f"dense_values_shape: {list(shape)}"
+        )
+    return flat.reshape(shape)
+
+
+def _flat_gradient(
+    components: Value, row_splits: Value, shape: tuple[int, ...], dtype: np.dtype[Any]
+) -> Value:
+    lengths = np.diff(row_splits) if row_splits.size else np.ones(components.size, int)
+    if len(lengths) != components.size:
+        raise InvalidArgumentError(
+            f"row_splits have {len(lengths)} rows, but there are {components.size} gradients"
+        )
+    if lengths.min(initial=0) < 0:
+        raise InvalidArgumentError(f"row_splits must not decrease, but row {lengths.argmin()} does")
+    parts = [np.zeros(0, dtype)]
+    for component, length in zip(components.tolist(), lengths.tolist(), strict=True):
         if isinstance(component, RaggedVariant):
+            _check_type(component.values, dtype)
             parts.append(component.values.reshape(-1))
         else:  # this row has no gradient
-            parts.append(np.zeros(length * math.prod(shape[1:]), Tvalues))
-    flat = np.concatenate(parts) if parts else np.zeros(0, Tvalues)
-    return flat.reshape(shape)
+            parts.append(np.zeros(length * math.prod(shape[1:]), dtype))
+    return np.concatenate(parts)

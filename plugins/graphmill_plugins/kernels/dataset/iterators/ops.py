@@ -408,7 +408,7 @@ def element_error(
             )
     for index, (value, dtype, shape) in enumerate(zip(element, types, shapes, strict=True)):
         is_other = dtype_of_value(value) != dtype.as_numpy_dtype
-        if is_other and (dtype.kind not in "sh" or isinstance(value, np.ndarray)):
+        if is_other and (dtype.kind not in "sh" or isinstance(value, (np.ndarray, np.generic))):
             return InvalidArgumentError(
                 f"Data type mismatch at component {index}: expected {dtype.name} but got "
                 f"{as_dtype(dtype_of_value(value)).name}."
