@@ -12,6 +12,7 @@ import numpy as np
 
 from graphmill import dtypes, errors
 from graphmill.spi import kernel
+from graphmill_plugins.kernels._select import where_of
 from graphmill_plugins.kernels._support import is_numpy, widen
 from graphmill_plugins.kernels.small_axis import are_short, columns_of, rows_of
 from graphmill_plugins.kernels.small_axis import log_softmax as short_log_softmax
@@ -23,6 +24,7 @@ SELU_SCALE = 1.0507009873554804934193349852946
 SELU_SCALE_ALPHA = 1.7580993408473768599402175208123
 _TAYLOR = (1 / 362880, 1 / 40320, 1 / 5040, 1 / 720, 1 / 120, 1 / 24, 1 / 6, 1 / 2)
 _MAX_NEAR = np.float32(0.5)  # so far the series has all digits of a float32
+_MIN_CLIPPED_SIZE = 2048  # elements; for fewer, the call of `clip` takes longer
 
 
 def _expm1_of_negative(xp: ArrayNamespace, x: Value) -> Value:
@@ -43,7 +45,11 @@ def _expm1_of_negative(xp: ArrayNamespace, x: Value) -> Value:
 @kernel("Relu", types={"T": dtypes.REAL})
 def relu(xp: ArrayNamespace, features: Value) -> Value:
     """Return max(features, 0)."""
-    return xp.maximum(features, features.dtype.type(0))
+    zero = features.dtype.type(0)
+    if is_numpy(xp) and features.size >= _MIN_CLIPPED_SIZE and features.dtype.char in "fd":
+        # NumPy vectorizes `maximum` of two arrays, and `clip`, but not `maximum` with a scalar.
+        return features.clip(zero, features.dtype.type(np.inf))
+    return xp.maximum(features, zero)
 
 
 @kernel("Relu6", types={"T": dtypes.REAL})
@@ -58,15 +64,17 @@ def relu6(xp: ArrayNamespace, features: Value) -> Value:
 @kernel("LeakyRelu", make=True, types={"T": dtypes.FLOATING})
 def leaky_relu(xp: ArrayNamespace, alpha: float, T: np.dtype[Any]) -> Any:
     """Return features where they are positive, alpha * features elsewhere."""
-    slope, zero = T.type(alpha), T.type(0)
-    return lambda features: xp.where(features > zero, features, features * slope)
+    slope, zero, where = T.type(alpha), T.type(0), where_of(xp)
+    if is_numpy(xp) and 0 < alpha <= 1 and T.kind == "f":
+        return lambda features: np.maximum(features, features * slope)
+    return lambda features: where(features > zero, features, features * slope)
 
 
 @kernel("Elu", types={"T": dtypes.FLOATING})
 def elu(xp: ArrayNamespace, features: Value) -> Value:
     """Return exp(features) - 1 where they are negative, features elsewhere."""
-    zero = features.dtype.type(0)
-    return xp.where(features < zero, _expm1_of_negative(xp, xp.minimum(features, zero)), features)
+    zero, where = features.dtype.type(0), where_of(xp)
+    return where(features < zero, _expm1_of_negative(xp, xp.minimum(features, zero)), features)
 
 
 @kernel("Selu", types={"T": dtypes.FLOATING})
@@ -75,7 +83,7 @@ def selu(xp: ArrayNamespace, features: Value) -> Value:
     one = features.dtype.type
     scale, scale_alpha, zero = one(SELU_SCALE), one(SELU_SCALE_ALPHA), one(0)
     negative = scale_alpha * _expm1_of_negative(xp, xp.minimum(features, zero))
-    return xp.where(features < zero, negative, scale * features)
+    return where_of(xp)(features < zero, negative, scale * features)
 
 
 @kernel("Softplus", types={"T": dtypes.FLOATING})
