@@ -93,6 +93,21 @@ def test_depthwise_is_a_convolution_of_each_channel(spec: tuple[Any, ...]) -> No
     np.testing.assert_allclose(numpy_conv.depthwise(x, kernel, rows, cols), expected, atol=1e-12)
 
 
+@pytest.mark.parametrize("dilation", [1, 2, 3])
+@pytest.mark.parametrize("stride", [2, 3, 4])
+def test_copied_columns_change_nothing(
+    monkeypatch: pytest.MonkeyPatch, stride: int, dilation: int
+) -> None:
+    rows = make_axis(9, 2, stride, 1, "SAME")
+    cols = make_axis(23, 5, stride, dilation, "SAME")
+    x, kernel = normal(2, 9, 23, 3), normal(2, 5, 3, 1)
+    x[0, 4, 7, 1] = np.inf  # a tap that a window does not have must not multiply it
+    copied = numpy_conv.depthwise(x, kernel, rows, cols)
+    monkeypatch.setattr(numpy_conv, "_MIN_LOOP", 1)
+    in_place = numpy_conv.depthwise(x, kernel, rows, cols)
+    np.testing.assert_allclose(copied, in_place, atol=1e-12)
+
+
 @pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize("images", [1, 2, 7])
 def test_depthwise_pieces_change_nothing(
