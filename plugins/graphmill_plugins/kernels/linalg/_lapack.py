@@ -11,6 +11,7 @@ A call of LAPACK cannot be cancelled, so long ones run in a thread that a cancel
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 from functools import cache, partial, wraps
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -51,6 +52,29 @@ def lapack(xp: ArrayNamespace) -> Any:
 @cache
 def _blas_threads() -> SingleThreaded | None:
     return find_blas_threads()
+
+
+@cache
+def _scipy_blas_threads() -> SingleThreaded | None:
+    return find_blas_threads("scipy")
+
+
+def call_scipy(function: Callable[[Any], _T], matrix: Any, repeats: int) -> _T:
+    """Call a function of `scipy.linalg` with a matrix, as one that takes as long as some products.
+
+    SciPy's LAPACK uses threads for the smallest systems, too.
+
+    Raises:
+        CancelledError: the step was cancelled.
+    """
+    work = matrix.shape[-1] ** 3
+    threads = _scipy_blas_threads() if work <= _MAX_OPERATIONS else None
+
+    def compute() -> _T:
+        with threads or nullcontext():
+            return function(matrix)
+
+    return attached_or_abandonable(compute, repeats * work)
 
 
 def _single_threaded(function: Callable[..., Any]) -> Callable[..., Any]:
