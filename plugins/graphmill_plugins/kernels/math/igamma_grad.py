@@ -1,7 +1,8 @@
 """The derivative of the lower incomplete gamma function with respect to `a`, on NumPy.
 
 SciPy has none. The power series and the continued fraction of `igamma` are differentiated term by
-term, in float64. Semantics: Eigen's igamma_der_a_impl.
+term, in float64: `a` has an imaginary part so small that its square vanishes, and the imaginary
+part of a result is the derivative times it. Semantics: Eigen's igamma_der_a_impl.
 """
 
 from __future__ import annotations
@@ -22,11 +23,20 @@ _TERMS = 2000
 _MARGIN = 64
 """By how much smaller than the precision of the result the change of the last step must be."""
 _BIG = 1 / _EPS
+_STEP = 1e-100  # the imaginary part of `a`
+_SERIES_BLOCK, _MAX_BLOCK = 1 << 12, 32
+"""How many terms are computed at once, of all elements together, and of each."""
+_FRACTION_BLOCK = 4  # convergents that are computed at once; they grow by less than 2**1000
 
 
 @kernel("IgammaGradA", backend="numpy", types={"T": ["float32", "float64"]})
 def igamma_grad_a(a: Value, x: Value, *, T: np.dtype[Any]) -> Value:
     """Compute d igamma(a, x) / da: 0 at x = 0, else NaN for a <= 0 or x < 0."""
+    return slope_by_a(a, x, T).astype(T)
+
+
+def slope_by_a(a: Value, x: Value, T: np.dtype[Any]) -> Value:
+    """Return d igamma(a, x) / da in float64, as exact as a result of type T needs."""
     a64, x64 = (np.array(value) for value in np.broadcast_arrays(a.astype(float), x.astype(float)))
     largest = float(np.finfo(T).max)
     is_far = (a64 > 0) & (x64 > 0) & ((a64 >= largest) | (x64 >= largest))
@@ -38,52 +48,69 @@ def igamma_grad_a(a: Value, x: Value, *, T: np.dtype[Any]) -> Value:
     tolerance = max(float(np.finfo(T).eps) / _MARGIN, 4 * _EPS)
     result[lower] = _series(a64[lower], x64[lower], tolerance)
     result[upper] = -_continued_fraction(a64[upper], x64[upper], tolerance)
-    return result.astype(T)
+    return result
 
 
 def _series(a: Value, x: Value, tolerance: float) -> Value:
     """Differentiate x^a e^-x / Γ(a+1) Σ xⁿ / ((a+1) … (a+n))."""
     special: Any = import_optional("scipy.special")
-    term, total = np.ones_like(a), np.ones_like(a)
-    d_term, d_total = np.zeros_like(a), np.zeros_like(a)
-    r = a.copy()
-    for _ in cancellable(range(_TERMS), 1):
-        r += 1
-        factor = x / r
-        d_term = factor * d_term - factor / r * term
-        term = factor * term
-        d_total += d_term
-        total += term
-        if not (np.abs(d_term) > tolerance * np.abs(d_total)).any():
+    shifted = a + 1j * _STEP
+    term, total = np.ones_like(shifted), np.ones_like(shifted)
+    step = min(max(_SERIES_BLOCK // max(a.size, 1), 1), _MAX_BLOCK)
+    for first in cancellable(range(1, _TERMS, step), 1):
+        numbers = np.arange(first, first + step)[:, None]
+        terms = term * np.cumprod(x / (shifted + numbers), axis=0)
+        total += terms.sum(axis=0)
+        term = terms[-1]
+        if not (np.abs(term.imag) > tolerance * np.abs(total.imag)).any():
             break
     log_x = np.log(x)
     scale = np.exp(a * log_x - x - special.gammaln(a + 1))
-    return scale * (total * (log_x - special.digamma(a + 1)) + d_total)
+    return scale * (total.real * (log_x - special.digamma(a + 1)) + total.imag / _STEP)
 
 
 def _continued_fraction(a: Value, x: Value, tolerance: float) -> Value:
-    """Differentiate the continued fraction of the upper function, by its convergents p / q."""
+    """Differentiate the continued fraction of the upper function."""
     special: Any = import_optional("scipy.special")
-    y, z, count = 1 - a, x - a + 2, np.zeros_like(a)
-    # Suffix 1 is the last convergent, 2 the one before; prefix d marks derivatives by `a`.
-    p2, q2, p1, q1 = np.ones_like(a), x.copy(), x + 1, z * x
-    dp2, dq2, dp1, dq1 = np.zeros_like(a), np.zeros_like(a), np.zeros_like(a), -x
-    value = p1 / q1
-    slope = (dp1 - value * dq1) / q1
-    for _ in cancellable(range(_TERMS), 1):
-        count, y, z = count + 1, y + 1, z + 2
-        yc = y * count
-        p, q = p1 * z - p2 * yc, q1 * z - q2 * yc
-        dp = dp1 * z - p1 - dp2 * yc + p2 * count
-        dq = dq1 * z - q1 - dq2 * yc + q2 * count
-        value = np.where(q != 0, p / np.where(q != 0, q, 1), value)
-        previous, slope = slope, np.where(q != 0, (dp - value * dq) / np.where(q != 0, q, 1), slope)
-        p2, p1, q2, q1, dp2, dp1, dq2, dq1 = p1, p, q1, q, dp1, dp, dq1, dq
-        shrink = np.where(np.abs(p) > _BIG, _EPS, 1.0)
-        p2, p1, q2, q1 = p2 * shrink, p1 * shrink, q2 * shrink, q1 * shrink
-        dp2, dp1, dq2, dq1 = dp2 * shrink, dp1 * shrink, dq2 * shrink, dq1 * shrink
-        if not (np.abs(slope - previous) > tolerance * np.maximum(np.abs(slope), 1)).any():
-            break
+    value = _fraction(a + 1j * _STEP, x, tolerance)
     log_x = np.log(x)
     scale = np.exp(a * log_x - x - special.gammaln(a))
-    return scale * (value * (log_x - special.digamma(a)) + slope)
+    return scale * (value.real * (log_x - special.digamma(a)) + value.imag / _STEP)
+
+
+def _fraction(a: Value, x: Value, tolerance: float) -> Value:
+    """Return the continued fraction for complex `a`, by its convergents: numerator, denominator."""
+    result, pending = np.empty_like(a), np.arange(a.size)
+    y, z = 1 - a, x - a + 2
+    before, last = np.stack([np.ones_like(a), x]), np.stack([x + 1, z * x])
+    for first in cancellable(range(1, _TERMS, _FRACTION_BLOCK), 1):
+        for count in range(first, first + _FRACTION_BLOCK):
+            y, z = y + 1, z + 2
+            before, last = last, last * z - before * (y * count)
+        previous = _quotients(before, np.zeros_like(y))
+        value = result[pending] = _quotients(last, previous)
+        slope = value.imag
+        moves = np.abs(slope - previous.imag) > tolerance * np.maximum(np.abs(slope), _STEP)
+        if not moves.any():
+            break
+        pending, y, z = pending[moves], y[moves], z[moves]
+        before, last = before[:, moves], last[:, moves]
+        _rescale(before, last)
+    return result
+
+
+def _quotients(convergents: Value, otherwise: Value) -> Value:
+    """Divide numerators by the denominators that are not zero."""
+    numerators, denominators = convergents
+    quotients: Value = otherwise.copy()
+    np.divide(numerators, denominators, out=quotients, where=denominators != 0)
+    return quotients
+
+
+def _rescale(before: Value, last: Value) -> None:
+    """Make convergents smaller, in place, before they overflow."""
+    is_big = np.abs(last[0].real) > _BIG
+    if is_big.any():
+        scale = np.where(is_big, _EPS, 1.0)
+        before *= scale
+        last *= scale

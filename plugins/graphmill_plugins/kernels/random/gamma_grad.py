@@ -14,12 +14,10 @@ import numpy as np
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
 from graphmill_plugins.kernels._support import shape_text
-from graphmill_plugins.kernels.math.igamma_grad import igamma_grad_a
+from graphmill_plugins.kernels.math.igamma_grad import slope_by_a
 
 if TYPE_CHECKING:
     from graphmill.spi import Value
-
-_DOUBLE = np.dtype(np.float64)
 
 
 @kernel("RandomGammaGrad", backend="numpy", types={"T": ["float32", "float64"]}, expensive=True)
@@ -32,7 +30,7 @@ def random_gamma_grad(alpha: Value, sample: Value) -> Value:
         raise InvalidArgumentError(
             f"Incompatible shapes: {shape_text(alpha.shape)} vs. {shape_text(sample.shape)}"
         ) from None
-    slope = igamma_grad_a(a, x, T=_DOUBLE)
+    slope = slope_by_a(a, x, alpha.dtype)
     log_density = (a - 1) * np.log(x) - x - special.gammaln(a)
     gradient = np.where(x == 0, 0.0, -slope * np.exp(-log_density))
     return gradient.astype(alpha.dtype)
