@@ -13,7 +13,6 @@ import numpy as np
 
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
-from graphmill.spi.kernels import cancellable
 from graphmill_plugins.kernels._support import check_size, scalar_int, shape_text
 
 if TYPE_CHECKING:
@@ -66,15 +65,14 @@ def _filters(bins: int, rate: int, channels: int, low: float, high: float) -> An
             f"upper_frequency_limit {high} exceeds the range of {bins} bins at a sample rate of "
             f"{rate}"
         )
-    for index in cancellable(range(int(1.5 + low / width), last + 1)):
-        pitch = _mel(index * width)
-        channel = min(int(np.searchsorted(centres, pitch)), channels) - 1
-        before = centres[channel] if channel >= 0 else _mel(low)
-        share = (centres[channel + 1] - pitch) / (centres[channel + 1] - before)
-        if channel >= 0:
-            matrix[index, channel] += share
-        if channel + 1 < channels:
-            matrix[index, channel + 1] += 1 - share
+    index = np.arange(int(1.5 + low / width), last + 1)
+    pitch = _mel(index * width)
+    band = np.minimum(np.searchsorted(centres, pitch), channels)  # up to the centre of this number
+    ends = np.concatenate([[_mel(low)], centres])
+    share = (ends[band + 1] - pitch) / (ends[band + 1] - ends[band])
+    for weights, channel in ((share, band - 1), (1 - share, band)):
+        inside = (channel >= 0) & (channel < channels)
+        matrix[index[inside], channel[inside]] = weights[inside]
     return matrix
 
 
