@@ -109,6 +109,24 @@ def test_constant_of_one_stored_value_is_expanded_within_the_budget() -> None:
         assert session.run("y:0") == -1000
 
 
+def test_result_of_an_empty_constant_is_not_computed_before_the_step_checks_it() -> None:
+    """A mean over no elements is larger than its input, and passes know no deadline."""
+    graph = graph_of(
+        "x = Const(dtype=int8, value='int8[0]'); a = Const(dtype=int32, "
+        "value='int32: [1]'); y = Mean(x, a)"
+    )
+    shape = graph.node[0].attr["value"].tensor.tensor_shape
+    shape.dim[0].size = 10**9
+    shape.dim.add(size=0)
+    started = time.process_time()
+    with (
+        graphmill.Session(graph=graph, config=CONFIG) as session,
+        pytest.raises(errors.ResourceExhaustedError, match="memory budget: 8000000000 bytes"),
+    ):
+        session.run("y:0")
+    assert time.process_time() - started < 5
+
+
 SHAPES: Final = {
     "MatMul": ("y = MatMul(f, g)", (2000, 1), (1, 2000)),
     "no inner dimension": ("y = MatMul(f, g)", (2000, 0), (0, 2000)),

@@ -8,8 +8,8 @@ only if the node's own kernel is the host's or comes from the same supplier, who
 are assumed to agree. A node with a kernel of another plugin is not folded, and a
 constant with a kernel of another plugin does not count as known.
 
-No deadline applies yet, so kernels that can take long are cancelled after some seconds, and their
-nodes are left to the step.
+No deadline applies yet, so kernels that can take long are cancelled after some seconds, and those
+that ask for much memory are refused. Their nodes are left to the step.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import numpy as np
 from graphmill import dtypes
 from graphmill.spi import Provenance, TensorAttr, topological_order
 from graphmill.spi.graphs import is_constant
-from graphmill.spi.passes import bind_node, is_overridden, kernels_of_node
+from graphmill.spi.passes import EffectsPolicy, bind_node, is_overridden, kernels_of_node
 from graphmill_plugins.passes.options import is_enabled
 from graphmill_plugins.passes.purity import has_pure_op, is_forwarding
 
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 _MAX_BYTES: Final = 10 << 20  # TensorFlow's default of max_folded_constant_in_bytes
 _MAX_SECONDS: Final = 5.0
 """The total seconds that the kernels of a graph may take."""
+_TEMPORARIES: Final = 4
+"""How many times the size of the largest folded result a kernel may allocate at once."""
 _HOST_TYPE: Final = "CPU"
 _HOST_BACKENDS: Final = ("numpy",)
 
@@ -43,7 +45,7 @@ def fold(graph: Graph, options: PassOptions) -> None:
     if not is_enabled("constant_folding", options.config):
         return
     limit = options.config.graph_options.optimizer_options.max_folded_constant_in_bytes
-    folder = _Folder(graph, options, limit or _MAX_BYTES)
+    folder = _Folder(graph, options, limit if limit > 0 else _MAX_BYTES)
     for node in topological_order(graph):
         if folder.allowance.is_cancelled:
             break
@@ -78,6 +80,11 @@ class _Folder:
         self.folded: set[Node] = set()
         self.const = options.host.ops.get("Const")
         self.allowance = _Allowance(_MAX_SECONDS)
+        policy = options.effects
+        own = EffectsPolicy(memory_limit=_TEMPORARIES * limit)
+        self._memory_limit = policy.within(own).memory_limit
+        # A session without a limit checks fewer nodes, which takes less time.
+        self._policy = policy.within(own) if policy.memory_limit else policy
 
     def is_known(self, node: Node) -> bool:
         """Return whether a node is a constant whose value its attr states."""
@@ -106,15 +113,17 @@ class _Folder:
         choice = self._kernel(node)
         if choice is None:
             return
-        from graphmill.spi.executors import running  # few graphs have constants to fold
+        # Few graphs have constants to fold.
+        from graphmill.spi.executors import running
+        from graphmill.spi.kernels import with_memory_limit
 
         try:
             with np.errstate(all="ignore"), running(self.allowance):
                 inputs = [self._value(edge.src) for edge in node.in_edges]
                 if sum(value.nbytes for value in inputs if 0 in value.strides) > self.limit:
                     return  # one stored value stands for all elements
-                kernel = bind_node(node, choice, self.options.effects, np)
-                result = kernel.compute(*inputs)
+                kernel = bind_node(node, choice, self._policy, np)
+                result = with_memory_limit(self._memory_limit, kernel.compute)(*inputs)
         except Exception:  # noqa: BLE001 - the step reports the kernel's error
             return
         outputs = (result,) if node.num_outputs == 1 else tuple(result)

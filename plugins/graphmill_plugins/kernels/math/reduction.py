@@ -36,8 +36,13 @@ if TYPE_CHECKING:
 _STATIC = ("reduction_indices",)
 
 
-def _axes(x: Value, indices: Value) -> tuple[int, ...]:
+def _axes(x: Value, indices: Value, result: np.dtype[Any] | None = None) -> tuple[int, ...]:
     """Return the axes to reduce as a tuple without repetitions.
+
+    Args:
+        x: the array.
+        indices: its axes.
+        result: the type of what is computed, if it is not that of `x`.
 
     Raises:
         InvalidArgumentError: an axis is out of range or repeated.
@@ -46,7 +51,7 @@ def _axes(x: Value, indices: Value) -> tuple[int, ...]:
     axes = _checked_axes(indices, x.ndim)
     if not x.size:  # only then can the result be larger than `x`
         kept = [size for axis, size in enumerate(x.shape) if axis not in axes]
-        check_size(kept, itemsize=x.dtype.itemsize)
+        check_size(kept, itemsize=(result or x.dtype).itemsize)
     return axes
 
 
@@ -110,7 +115,8 @@ def _numpy_sum(ufunc: np.ufunc) -> Callable[..., Reduction]:
             return wide
 
         def narrow(x: Value, indices: Value) -> Value:
-            return reduce(x, _axes(x, indices), sum_type, None, keep_dims).astype(T)
+            axes = _axes(x, indices, sum_type)
+            return reduce(x, axes, sum_type, None, keep_dims).astype(T)
 
         return narrow
 
@@ -194,7 +200,7 @@ def _numpy_mean(_xp: ArrayNamespace, T: np.dtype[Any], keep_dims: bool) -> Reduc
     divide = _integer_quotient if T.kind in "iu" else operator.truediv
 
     def mean(x: Value, indices: Value) -> Value:
-        axes = _axes(x, indices)
+        axes = _axes(x, indices, sum_type)
         if are_short(x) and axes == (x.ndim - 1,):
             total = reduced(np.add, x, sum_type, keep_dims=keep_dims)
         else:
@@ -233,8 +239,9 @@ def sum_(
     xp: ArrayNamespace, x: Value, indices: Value, *, T: np.dtype[Any], keep_dims: bool
 ) -> Value:
     """Add over axes; narrow floats are added in float32."""
-    axes = _axes(x, indices)
-    return xp.sum(x, axis=axes, dtype=accumulator(T), keepdims=keep_dims).astype(T)
+    sum_type = accumulator(T)
+    axes = _axes(x, indices, sum_type)
+    return xp.sum(x, axis=axes, dtype=sum_type, keepdims=keep_dims).astype(T)
 
 
 @kernel("Prod", static=_STATIC)
@@ -242,8 +249,9 @@ def prod(
     xp: ArrayNamespace, x: Value, indices: Value, *, T: np.dtype[Any], keep_dims: bool
 ) -> Value:
     """Multiply over axes; narrow floats are multiplied in float32."""
-    axes = _axes(x, indices)
-    return xp.prod(x, axis=axes, dtype=accumulator(T), keepdims=keep_dims).astype(T)
+    sum_type = accumulator(T)
+    axes = _axes(x, indices, sum_type)
+    return xp.prod(x, axis=axes, dtype=sum_type, keepdims=keep_dims).astype(T)
 
 
 @kernel("Max", static=_STATIC)
@@ -279,7 +287,8 @@ def mean(
     xp: ArrayNamespace, x: Value, indices: Value, *, T: np.dtype[Any], keep_dims: bool
 ) -> Value:
     """Average over axes; integers are added in 64 bits and the quotient is truncated."""
-    sum_type, axes = _mean_accumulator(T), _axes(x, indices)
+    sum_type = _mean_accumulator(T)
+    axes = _axes(x, indices, sum_type)
     total = xp.sum(x, axis=axes, dtype=sum_type, keepdims=keep_dims)
     divisor = sum_type.type(_divisor(x.shape, axes, T))
     if T.kind in "iu":
@@ -292,7 +301,8 @@ def euclidean_norm(
     xp: ArrayNamespace, x: Value, indices: Value, *, T: np.dtype[Any], keep_dims: bool
 ) -> Value:
     """Take the square root of the sum of squared magnitudes over axes."""
-    axes, sum_type = _axes(x, indices), accumulator(T)
+    sum_type = accumulator(T)
+    axes = _axes(x, indices, sum_type)
     wide = x.astype(sum_type)
     squares = wide * xp.conj(wide) if T.kind == "c" else wide * wide
     total = xp.sum(squares, axis=axes, dtype=sum_type, keepdims=keep_dims)
