@@ -23,6 +23,7 @@ _KEYS: Final = (
     "t = MutableDenseHashTableV2(e, d, key_dtype=int64, value_dtype=float32, "
 )
 _SIZE: Final = "s = Cast(f, DstT=int32); "
+_STARTS: Final = "s = Cast(g, DstT=int32); "
 _LINE: Final = (lambda: np.array([1, N]), lambda: np.zeros((1, 1, N, 1)))
 _SCALES: Final = (
     "a = Const(dtype=float32, value='float32: [1.0, 1.0]'); "
@@ -103,6 +104,22 @@ SIZES: Final[dict[str, tuple[str, Callable[[], Any], Callable[[], Any]]]] = {
         ),
         lambda: np.zeros(N),
         lambda: np.zeros(N),
+    ),
+    "Substr": (
+        f"t = AsString(f); {_STARTS}y = Substr(t, s, s)",
+        lambda: np.zeros(N),
+        lambda: np.zeros((N, 1)),
+    ),
+    "XlaConv": (
+        (
+            "h = Cast(f, DstT=float32); o = Const(dtype=int32, value='int32: [1]'); "
+            "p = Const(dtype=int32, value='int32: [[0, 0]]'); "
+            "n = Const(dtype=int32, value='int32: 1'); "
+            "y = XlaConv(h, g, o, p, o, o, n, precision_config='', dimension_numbers="
+            "'\\x18\\x01 \\x022\\x01\\x00@\\x02P\\x02Z\\x01\\x01b\\x01\\x01')"
+        ),
+        lambda: np.zeros((N, 1, 1)),
+        lambda: np.zeros((1, 1, N)),
     ),
     "SparseSegmentMeanGrad": (
         f"{_SIZE}n = Const(dtype=int32, value='int32: 1'); y = SparseSegmentMeanGrad(g, s, s, n)",

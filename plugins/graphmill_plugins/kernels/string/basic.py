@@ -9,12 +9,13 @@ from __future__ import annotations
 import base64
 import binascii
 import operator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from graphmill import errors
 from graphmill.spi import kernel
+from graphmill.spi.kernels import cancellable
 from graphmill_plugins.kernels._strings import (
     check_text,
     decode,
@@ -23,10 +24,10 @@ from graphmill_plugins.kernels._strings import (
     map_strings,
     string_array,
 )
-from graphmill_plugins.kernels._support import check_size
+from graphmill_plugins.kernels._support import POINTER_SIZE, SMALL_REQUEST, check_size
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Sequence
 
     from graphmill.spi import Value
 
@@ -126,9 +127,23 @@ def _byte_parts(items: list[bytes], position: int, length: int) -> list[bytes]:
     return list(map(operator.itemgetter(slice(position, stop)), items))
 
 
+_LONG_TEXT: Final = 64
+"""Bytes of a text from which on NumPy finds its characters faster."""
+
+
+def _character_starts(item: bytes) -> Sequence[int] | Value:
+    """Return the positions of the UTF-8 characters of a text, and its length."""
+    if item.isascii():
+        return range(len(item) + 1)
+    if len(item) < _LONG_TEXT:
+        starts = [index for index, byte in enumerate(item) if (byte & 0xC0) != 0x80]
+        return [*starts, len(item)]
+    codes = np.frombuffer(item + b"\0", np.uint8)
+    return np.flatnonzero((codes & 0xC0) != 0x80)
+
+
 def _character_part(item: bytes, position: int, length: int) -> bytes:
-    starts = [index for index, byte in enumerate(item) if (byte & 0xC0) != 0x80]
-    starts.append(len(item))
+    starts = _character_starts(item)
     count = len(starts) - 1
     if not -count <= position <= count:
         raise errors.InvalidArgumentError(
@@ -160,8 +175,28 @@ def substr(
     if not pos.ndim and unit != "UTF8_CHAR":
         return string_array(_byte_parts(value.ravel().tolist(), int(pos), int(len)), value.shape)
     part = _character_part if unit == "UTF8_CHAR" else _byte_part
+    check_size(items.shape, "the substrings", itemsize=POINTER_SIZE)
     rows = zip(items.ravel().tolist(), starts.ravel().tolist(), sizes.ravel().tolist(), strict=True)
-    return string_array([part(*row) for row in rows], items.shape)
+    if items.size == value.size:
+        return string_array([part(*row) for row in cancellable(rows)], items.shape)
+    parts = _within_budget((part(*row) for row in cancellable(rows)), "the substrings")
+    return string_array(parts, items.shape)
+
+
+def _within_budget(items: Iterable[bytes], what: str) -> list[bytes]:
+    """Return strings as a list, and check the memory budget while they grow.
+
+    Raises:
+        ResourceExhaustedError: they do not fit in memory.
+    """
+    found, total, checked = [], 0, SMALL_REQUEST
+    for item in items:
+        found.append(item)
+        total += len(item)
+        if total > checked:
+            check_size((total,), what)
+            checked = total + SMALL_REQUEST
+    return found
 
 
 @kernel("EncodeBase64", make=True, host=True)

@@ -18,6 +18,7 @@ from graphmill_plugins.kernels._matmul import stacked_product
 from graphmill_plugins.kernels._strings import encode
 from graphmill_plugins.kernels._support import (
     accumulator,
+    check_size,
     is_numpy,
     scalar_int,
     shape_text,
@@ -105,7 +106,9 @@ def _taps(xp: ArrayNamespace, x: Value, w: Value, window: Window, groups: int) -
         for full, span, step in zip(x.shape[2:], reach, window.strides, strict=True)
     ]
     batch, features, outputs = len(x), x.shape[1] // groups, len(w) // groups
-    total = xp.zeros((batch, groups, outputs, math.prod(sizes)), x.dtype)
+    shape = (batch, groups, outputs, math.prod(sizes))
+    check_size(shape, "the convolution", itemsize=x.dtype.itemsize)
+    total = xp.zeros(shape, x.dtype)
     if not total.size:
         return total.reshape((batch, groups * outputs, *sizes))
     multiply = stacked_product if is_numpy(xp) else xp.matmul
