@@ -264,6 +264,19 @@ def test_kernel_that_takes_long_ends_with_its_step(name: str) -> None:
     assert time.process_time() - started < 10
 
 
+def test_gradients_of_repeated_keys_are_refused() -> None:
+    graph = graph_of(
+        "x = Const(dtype=float32, value='float32: [1.0]'); "
+        "i = Const(dtype=int64, value='int64: [[7, 0, 1], [7, 1, 2]]'); "
+        "k = Const(dtype=int64, value='int64: 7'); y = UnbatchGrad(x, i, x, k)"
+    )
+    with (
+        graphmill.Session(graph=graph, config=CONFIG) as session,
+        pytest.raises(errors.InvalidArgumentError, match="names a key twice"),
+    ):
+        session.run("y:0")
+
+
 @pytest.mark.parametrize("part", ["replica", "task", "device:CPU", "cpu"])
 def test_device_of_many_digits_is_malformed(part: str) -> None:
     graph = graph_of(f"x = {_NUMBERS}")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphmill.errors import CancelledError, InternalError, InvalidArgumentError
+from graphmill.errors import CancelledError, InvalidArgumentError
 from graphmill.spi import kernel
 from graphmill.spi.process import fork_safe_lock, track_forks
 from graphmill_plugins.kernels._support import shape_text
@@ -117,7 +117,11 @@ class Gradients:
     def _joined(self, batch: _WaitingBatch) -> Call:
         parts = [self._available.pop(key, None) for key in batch.keys]
         if any(part is None for part in parts):
-            return partial(batch.done, error=InternalError("bad bookkeeping of available tensors."))
+            # TensorFlow reports an internal error here: "bad bookkeeping of available tensors."
+            error = InvalidArgumentError(
+                f"batch_index names a key twice, or one of another batch: {batch.keys[:10]}"
+            )
+            return partial(batch.done, error=error)
         if len({np.shape(part)[1:] for part in parts}) > 1 or not np.ndim(parts[0]):
             shapes = " and ".join(shape_text(np.shape(part)) for part in parts)
             error = InvalidArgumentError(f"Dimensions of inputs should match: shapes {shapes}")
