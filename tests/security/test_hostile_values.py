@@ -264,6 +264,31 @@ def test_kernel_that_takes_long_ends_with_its_step(name: str) -> None:
     assert time.process_time() - started < 10
 
 
+def test_shape_of_millions_of_dimensions_is_refused_unread() -> None:
+    graph = graph_of("y = ParseTensor(f, out_type=float32)", f="string: ''")
+    dims = b"\x12\x00" * 1_000_000  # of size 0
+    shape = bytes([0x12, *_varint(len(dims))]) + dims
+    started = time.process_time()
+    with (
+        graphmill.Session(graph=graph, config=CONFIG) as session,
+        pytest.raises(errors.InvalidArgumentError, match="1000000 dimensions"),
+    ):
+        session.run("y:0", {"f:0": b"\x08\x01" + shape})
+    assert time.process_time() - started < 2
+
+
+def _varint(number: int) -> list[int]:
+    return [number & 127 | 128, number >> 7 & 127 | 128, number >> 14]
+
+
+def test_text_with_a_long_string_is_formatted_quickly() -> None:
+    graph = graph_of("y = StringFormat([f], template='%s', placeholder='%s')", f="string: ''")
+    started = time.process_time()
+    with graphmill.Session(graph=graph) as session:
+        assert len(session.run("y:0", {"f:0": b"\n" * 4_000_000})) == 8_000_002
+    assert time.process_time() - started < 3
+
+
 def test_gradients_of_repeated_keys_are_refused() -> None:
     graph = graph_of(
         "x = Const(dtype=float32, value='float32: [1.0]'); "

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from graphmill.spi import Value
 
 _ESCAPES = {
+    **{byte: f"\\{byte:03o}" for byte in range(256) if not 0x20 <= byte < 0x7F},
     ord("\n"): "\\n",
     ord("\r"): "\\r",
     ord("\t"): "\\t",
@@ -24,14 +25,12 @@ _ESCAPES = {
     ord("'"): "\\'",
     ord("\\"): "\\\\",
 }
+_ASCII_ESCAPES = {byte: text for byte, text in _ESCAPES.items() if byte < 0x80}
 
 
 def escape(item: bytes) -> str:
     """Return `item` as a C string literal without quotes; non-ASCII bytes in octal."""
-    return "".join(
-        _ESCAPES.get(byte) or (chr(byte) if 0x20 <= byte < 0x7F else f"\\{byte:03o}")
-        for byte in item
-    )
+    return item.decode("latin-1").translate(_ESCAPES)
 
 
 def _escape_ascii(item: bytes) -> str:
@@ -39,10 +38,7 @@ def _escape_ascii(item: bytes) -> str:
 
     Bytes that are not valid UTF-8 are returned as surrogates, for `errors="surrogateescape"`.
     """
-    return "".join(
-        char if ord(char) >= 0x80 else escape(char.encode())
-        for char in item.decode("utf-8", "surrogateescape")
-    )
+    return item.decode("utf-8", "surrogateescape").translate(_ASCII_ESCAPES)
 
 
 def _float_text(value: Any, digits: int, more: int) -> str:

@@ -7,6 +7,7 @@ silently.
 
 from __future__ import annotations
 
+import itertools
 import logging
 import math
 from abc import ABC, abstractmethod
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill.errors import InvalidArgumentError
+from graphmill.spi.kernels import cancellable
 from graphmill.spi.process import fork_safe_lock
 from graphmill_plugins.kernels._partial_shape import is_compatible
 from graphmill_plugins.kernels._support import shape_text
@@ -257,7 +259,10 @@ def _merged_positions(first: Value, second: Value) -> tuple[Any, Any, int]:
     left_at: list[int] = []
     right_at: list[int] = []
     length = 0
-    while (smallest := min(left[len(left_at)], right[len(right_at)])) < math.inf:
+    for _ in cancellable(itertools.count()):
+        smallest = min(left[len(left_at)], right[len(right_at)])
+        if smallest == math.inf:
+            break
         for indices, merged in ((left, left_at), (right, right_at)):
             if indices[len(merged)] == smallest:
                 merged.append(length)

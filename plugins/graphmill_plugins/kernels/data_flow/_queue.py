@@ -13,6 +13,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
 from graphmill.errors import CancelledError, OutOfRangeError
+from graphmill.spi.kernels import cancellable
 from graphmill.spi.process import fork_safe_lock, track_forks
 
 if TYPE_CHECKING:
@@ -259,13 +260,16 @@ class Queue:
         return len(self.entries)
 
     def put_now(self, *elements: Element) -> bool:
-        """Add elements if nothing is pending and all have room; return whether they were added."""
+        """Add elements if nothing is pending and all have room; return whether they were added.
+
+        If the step is cancelled meanwhile, those that were added stay.
+        """
         with self._lock:
             if self.is_closed or self._enqueues or self._dequeues:
                 return False
             if len(self.entries) + len(elements) > self.capacity:
                 return False
-            for element in elements:
+            for element in elements if len(elements) == 1 else cancellable(elements):
                 self.put(element)
             return True
 

@@ -27,6 +27,7 @@ from graphmill.spi.protos import (
 )
 from graphmill_plugins.kernels._strings import check_text, map_strings, string_scalar
 from graphmill_plugins.kernels._support import (
+    MAX_AXES,
     SMALL_REQUEST,
     check_size,
     refuse_objects,
@@ -48,9 +49,10 @@ _READ_SIZE = 1 << 18
 def parse_tensor(serialized: Value, out_type: np.dtype[Any]) -> Value:
     """Return the tensor of a serialized `TensorProto`."""
     message = parsed_message(serialized, as_dtype(out_type))
-    sizes = [dim.size for dim in message.tensor_shape.dim]
-    if min(sizes, default=0) >= 0:  # one stored value may stand for all elements
-        check_size(sizes, "the tensor", itemsize=out_type.itemsize)
+    if len(message.tensor_shape.dim) <= MAX_AXES:  # there may be millions
+        sizes = [dim.size for dim in message.tensor_shape.dim]
+        if min(sizes, default=0) >= 0:  # one stored value may stand for all elements
+            check_size(sizes, "the tensor", itemsize=out_type.itemsize)
     try:
         return tensor_proto_to_numpy(message)
     except OpError as error:

@@ -17,6 +17,7 @@ import numpy as np
 
 from graphmill import dtypes, errors
 from graphmill.spi import Variable, kernel
+from graphmill.spi.kernels import cancellable
 from graphmill_plugins.kernels._support import check_size
 from graphmill_plugins.kernels.random import _philox
 from graphmill_plugins.kernels.random._shuffle import shuffled
@@ -182,7 +183,8 @@ def multinomial(
     unit = _philox.uniform(xp, generator, rows * num_samples, np.dtype(np.float64))
     targets = unit.reshape(rows, num_samples) * totals[:, -1:]
     if rows * num_samples * classes > _MAX_COMPARISONS and xp is np:
-        samples = [np.searchsorted(*row, side="right") for row in zip(totals, targets, strict=True)]
+        pairs = cancellable(zip(totals, targets, strict=True))
+        samples = [np.searchsorted(*row, side="right") for row in pairs]
         return np.array(samples, dtype).reshape(rows, num_samples)
     # The first class whose cumulative weight exceeds the target.
     return xp.sum(totals[:, None, :] <= targets[:, :, None], axis=2, dtype=dtype)

@@ -16,6 +16,7 @@ import numpy as np
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import KernelDef, KernelTable, kernel
+from graphmill.spi.kernels import cancellable
 from graphmill_plugins.kernels._support import check_size, in_float32, is_narrow, shape_text
 from graphmill_plugins.kernels.math.division import truncated_quotient
 from graphmill_plugins.kernels.math.segment import combine_sorted
@@ -117,11 +118,11 @@ def sparse_add_grad(
             f"# elements of backprop_val_grad ({len(grad)}) and rows of sum_indices "
             f"({len(sum_indices)}) do not match"
         )
-    sum_rows = {tuple(indices): row for row, indices in enumerate(sum_indices.tolist())}
+    sum_rows = {tuple(one): row for row, one in enumerate(cancellable(sum_indices.tolist()))}
     zero = len(grad)
     padded = np.concatenate([grad, np.zeros(1, grad.dtype)])
     return tuple(  # type: ignore[return-value]
-        padded[[sum_rows.get(tuple(indices), zero) for indices in part.tolist()]]
+        padded[[sum_rows.get(tuple(one), zero) for one in cancellable(part.tolist())]]
         for part in (a_indices, b_indices)
     )
 

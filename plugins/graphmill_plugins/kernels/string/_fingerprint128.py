@@ -5,6 +5,7 @@ The function is public (github.com/google/farmhash, farmhashcc).
 
 from __future__ import annotations
 
+from graphmill.spi.kernels import cancellable
 from graphmill_plugins.kernels.string.hash import (
     HASH_K0,
     HASH_K1,
@@ -62,7 +63,7 @@ def _hash_long(text: bytes, x: int, y: int) -> tuple[int, int]:
     v = first & _MASK, (rotate(first, 42) * HASH_K1 + fetch(text, 8)) & _MASK
     w = rotate(y + z, 35) * HASH_K1 + x & _MASK, rotate(x + fetch(text, 88), 53) * HASH_K1 & _MASK
     end = size // _BLOCK * _BLOCK
-    for start in range(0, end, 64):
+    for start in cancellable(range(0, end, 64)):
         x = rotate(x + y + v[0] + fetch(text, start + 8), 37) * HASH_K1
         y = rotate(y + v[1] + fetch(text, start + 48), 42) * HASH_K1
         x = (x ^ w[1]) & _MASK

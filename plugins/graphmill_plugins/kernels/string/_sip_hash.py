@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from graphmill.spi.kernels import cancellable
 from graphmill_plugins.kernels.packed_strings import WORD, PackedStrings
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def _hashes(words: _Words, initial: list[int]) -> Any:
     rows = _Rows(initial, words.count, lanes.state())
     step = few
     for table in words.tables(few, words.steps):
-        for block in table:
+        for block in cancellable(table):
             joined = words.joined[step]
             rows.add(block[:joined], joined)
             step += 1
@@ -117,7 +118,7 @@ class _Lanes:
         padded = np.zeros((*table.shape, 2), "<u8")
         padded[:, :, 0] = table
         content = padded.tobytes()
-        for start in range(0, len(content), size or 1):
+        for start in cancellable(range(0, len(content), size or 1)):
             count = joined[self._step]
             if count != self._count:
                 self._grow(count)

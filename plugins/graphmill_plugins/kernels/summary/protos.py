@@ -13,6 +13,7 @@ from google.protobuf.message import DecodeError
 from graphmill.dtypes import as_dtype
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
+from graphmill.spi.kernels import cancellable
 from graphmill.spi.protos import Summary, SummaryMetadata
 from graphmill_plugins.kernels._strings import string_scalar
 from graphmill_plugins.kernels._support import shape_text
@@ -56,9 +57,8 @@ def scalar_summary(tags: Value, values: Value) -> Value:
             f"{shape_text(values.shape)}"
         )
     summary = Summary()
-    for tag, value in zip(
-        tags.ravel().tolist(), values.ravel().astype(np.float32).tolist(), strict=True
-    ):
+    numbers = values.ravel().astype(np.float32).tolist()
+    for tag, value in cancellable(zip(tags.ravel().tolist(), numbers, strict=True)):
         summary.value.add(tag=_text(tag, "tags"), simple_value=value)
     return serialized(summary)
 

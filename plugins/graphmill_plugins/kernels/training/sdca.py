@@ -12,6 +12,7 @@ import numpy as np
 
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
+from graphmill.spi.kernels import cancellable
 from graphmill_plugins.kernels._support import shape_text
 from graphmill_plugins.kernels.state.value import initialized
 from graphmill_plugins.kernels.string._fingerprint128 import fingerprint128
@@ -31,7 +32,7 @@ def sdca_fprint(examples: Value) -> Value:
         raise InvalidArgumentError(
             f"input must be a vector, got shape {shape_text(np.shape(examples))}"
         )
-    halves = [_never_0_or_1(*fingerprint128(item)) for item in examples.tolist()]
+    halves = [_never_0_or_1(*fingerprint128(item)) for item in cancellable(examples.tolist())]
     return np.array(halves, np.uint64).reshape(len(halves), 2).view(np.int64)
 
 

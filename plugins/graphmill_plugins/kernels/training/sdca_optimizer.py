@@ -14,6 +14,7 @@ import numpy as np
 
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
+from graphmill.spi.kernels import cancellable
 from graphmill_plugins.kernels._support import shape_text
 from graphmill_plugins.kernels.training._sdca_losses import LOSSES
 
@@ -66,7 +67,8 @@ class SdcaOptimizerKernel:
         batch = _Batch([*sparse, *dense], example_weights, example_labels, example_state_data)
         with np.errstate(all="ignore"):
             step = _Ascent(batch, self._loss, self._l1, self._l2, self._partitions)
-            for example in step.sampled() if self._is_adaptive else _shuffled(batch.size):
+            examples = step.sampled() if self._is_adaptive else _shuffled(batch.size)
+            for example in cancellable(examples):
                 step.update(example)
         return (
             batch.state,
@@ -173,7 +175,7 @@ class _SparseFeatures(_Features):
     def parts(self, count: int) -> list[_Part]:
         """Return the features of each example; features that are out of order are left out."""
         result, end, examples = [], 0, self._examples.tolist()
-        for example in range(count):
+        for example in cancellable(range(count)):
             start = end
             while end < len(examples) and examples[end] == example:
                 end += 1
@@ -264,7 +266,8 @@ class _Ascent:
         An example that was taken k times is taken again with the probability 0.1 ** k. Those that
         were never taken follow, if there is room.
         """
-        weights = np.array([self._importance(example) for example in range(self._batch.size)])
+        examples = cancellable(range(self._batch.size))
+        weights = np.array([self._importance(example) for example in examples])
         total = weights.sum()
         if not self._batch.size or not np.isfinite(total) or not total:
             return _shuffled(self._batch.size)

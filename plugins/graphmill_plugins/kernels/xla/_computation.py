@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from graphmill.errors import InvalidArgumentError, UnimplementedError
+from graphmill.spi.kernels import cancellable
 from graphmill.spi.passes import bind_node
 from graphmill_plugins.kernels.functional._body_evaluator import evaluator
 
@@ -65,7 +67,7 @@ class Computation:
             return [np.broadcast_to(found, shape) for found in self._evaluate(args)]
         spread = [np.broadcast_to(arg, shape).reshape(-1) for arg in args]
         results = [np.empty(shape, dtype) for dtype in self._dtypes]
-        for index in range(spread[0].size):
+        for index in cancellable(range(spread[0].size)):
             found = self._evaluate([np.asarray(arg[index]) for arg in spread])
             for result, value in zip(results, found, strict=True):
                 result.flat[index] = value
@@ -105,7 +107,9 @@ def combine_at(
     begins = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]]) if len(indices) else order
     counts = np.diff(np.r_[begins, len(indices)])
     occurrences = np.arange(len(indices)) - np.repeat(begins, counts)
-    for occurrence in range(int(counts.max(initial=0))):
-        chosen = order[occurrences == occurrence]
+    by_occurrence = order[np.argsort(occurrences, kind="stable")]
+    ends = np.cumsum(np.bincount(occurrences)).tolist()
+    for begin, end in cancellable(itertools.pairwise([0, *ends]), 1):
+        chosen = by_occurrence[begin:end]
         targets = indices[chosen]
         (flat[targets],) = combine(flat[targets], np.asarray(values)[chosen])

@@ -13,6 +13,7 @@ import numpy as np
 
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
+from graphmill.spi.kernels import check_cancelled
 from graphmill_plugins.kernels._support import scalar_int, shape_text
 from graphmill_plugins.kernels.xla._computation import function_of
 
@@ -81,6 +82,7 @@ def _merged(order: Value, width: int, is_before: Callable[[Value, Value], Value]
         np.where(is_left, np.minimum(start + 2 * width, count), middle), order.shape
     ).copy()
     while (is_open := low < high).any():
+        check_cancelled()
         half = np.minimum((low + high) // 2, count - 1)
         other = np.take_along_axis(order, half, 1)
         left = is_before(np.where(is_left, other, order), np.where(is_left, order, other))
