@@ -28,6 +28,7 @@ import queue
 import resource
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections import Counter, defaultdict
@@ -236,6 +237,7 @@ class Child:
         self._times = options.deadline, options.late
         self._process: Any = None
         self._lines: queue.Queue[str] = queue.Queue()
+        self._folder = tempfile.TemporaryDirectory()  # some ops write files
 
     def run(self, case: str, change: list[Any]) -> dict[str, Any]:
         """Run an instance; return its outcome."""
@@ -266,7 +268,8 @@ class Child:
 
     def _start(self) -> None:
         deadline, late = map(str, self._times)
-        command = [sys.executable, __file__, "--child", "--deadline", deadline, "--late", late]
+        script = str(Path(__file__).resolve())
+        command = [sys.executable, script, "--child", "--deadline", deadline, "--late", late]
         environment = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
         self._process = subprocess.Popen(
             command,
@@ -275,6 +278,7 @@ class Child:
             stderr=subprocess.DEVNULL,
             text=True,
             env=environment,
+            cwd=self._folder.name,
         )
         self._lines = queue.Queue()
         threading.Thread(
