@@ -244,8 +244,8 @@ JAX_MODULES: dict[str, tuple[str, ...]] = {
     "array": ("array_index", "array_other"),
     "linalg": ("linalg_ops",),
     "math": (
-        *("math_complex", "math_count", "math_cumulative", "math_other", "math_segment"),
-        *("math_special", "math_trigonometric"),
+        *("math_complex", "math_count", "math_cumulative", "math_gamma", "math_other"),
+        *("math_segment", "math_special", "math_trigonometric"),
     ),
     "nn": ("nn_block_lstm", "nn_conv", "nn_conv_grad", "nn_pool", "nn_pool_grad"),
     "random": ("random_gamma", "random_truncated"),

@@ -256,6 +256,7 @@ OPS: dict[str, str] = {
     "jax.math_complex": "Cos Log",
     "jax.math_count": "Bincount DenseBincount HistogramFixedWidth",
     "jax.math_cumulative": "Cumprod Cumsum CumulativeLogsumexp",
+    "jax.math_gamma": "Igamma IgammaGradA Igammac",
     "jax.math_other": "Complex Exp Log Sqrt",
     "jax.math_segment": (
         "SegmentMaxV2 SegmentMinV2 SegmentProdV2 SegmentSumV2 SparseSegmentMeanGrad "
@@ -264,8 +265,8 @@ OPS: dict[str, str] = {
         "UnsortedSegmentMin UnsortedSegmentProd UnsortedSegmentSum _SegmentRows"
     ),
     "jax.math_special": (
-        "BesselI0 BesselI0e BesselI1 BesselI1e Betainc Digamma Erf Erfc Erfinv Expint Igamma "
-        "IgammaGradA Igammac Lgamma Ndtri Polygamma Spence Zeta"
+        "BesselI0 BesselI0e BesselI1 BesselI1e Betainc Digamma Erf Erfc Erfinv Expint Lgamma Ndtri "
+        "Polygamma Spence Zeta"
     ),
     "jax.math_trigonometric": "Cos Sin Tan",
     "jax.nn_block_lstm": "BlockLSTM BlockLSTMGrad BlockLSTMGradV2 BlockLSTMV2",

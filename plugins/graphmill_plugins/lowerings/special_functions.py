@@ -36,13 +36,13 @@ def within(*bounds: tuple[float, float]) -> Callable[..., Value]:
 
 
 def gamma_is_in_domain(xp: ArrayNamespace, a: Value, x: Value) -> Value:
-    """Check that arguments of incomplete gamma functions are in XLA's accurate domain."""
+    """Check that arguments of incomplete gamma functions are in the compiled forms' domain."""
     high = _GAMMA_LIMIT[np.dtype(a.dtype)]
     return within((1e-6, high), (0.0, high))(xp, a, x)
 
 
 def gamma_gradient_is_in_domain(xp: ArrayNamespace, a: Value, x: Value) -> Value:
-    """Check that arguments of incomplete gamma derivatives are in XLA's accurate domain."""
+    """Check that arguments of incomplete gamma derivatives are in the compiled forms' domain."""
     high = _GAMMA_LIMIT[np.dtype(a.dtype)]
     return within((0.01, high), (1e-3, high))(xp, a, x)
 

@@ -6,55 +6,14 @@ NumPy.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from graphmill_plugins._lazy_jax import jnp, jsp, lax
 from graphmill_plugins.kernels._tables import functions_in_float32
 from graphmill_plugins.kernels.math.special import check_betainc
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from graphmill.spi import Value
-
-
-_LIMIT = 1e4  # of both arguments
-
-
-def _terminates(a: Value, x: Value) -> Value:
-    """Return a mask of arguments for which the series of incomplete gamma functions terminate."""
-    return (a > 0) & (a <= _LIMIT) & (x > 0) & (x <= _LIMIT)
-
-
-def _igamma_grad(a: Value, x: Value) -> Value:
-    a, x = jnp.broadcast_arrays(a, x)
-    terminates = _terminates(a, x)
-    slope = lax.igamma_grad_a(jnp.where(terminates, a, 1), jnp.where(terminates, x, 1))
-    return jnp.where(
-        terminates, slope, jnp.where((x == 0) | ((a > 0) & (x >= 0)), jnp.zeros_like(a), jnp.nan)
-    )
-
-
-def _incomplete_gamma(
-    function: Callable[[Value, Value], Value], at_zero: float, a: Value, x: Value
-) -> Value:
-    """Compute an incomplete gamma function with TensorFlow's values at the edges.
-
-    It is NaN for a <= 0, except that the lower function is 0 at x = 0. An infinite `a` gives the
-    value at x = 0. Computed in float64, because float32 loses all digits in the logarithm of a
-    large gamma function.
-    """
-    a, x = jnp.broadcast_arrays(a, x)
-    terminates = _terminates(a, x)
-    wide = [jnp.where(terminates, value, 1).astype(np.float64) for value in (a, x)]
-    far = jnp.where(x > a, 1 - at_zero, at_zero)  # for large arguments, a step at x = a
-    value = jnp.where(terminates, function(*wide), far).astype(a.dtype)
-    is_undefined = ~((a > 0) & (x >= 0)) | (jnp.isinf(a) & jnp.isinf(x))
-    value = jnp.where(is_undefined, jnp.nan, value)
-    return jnp.where((x == 0) & (at_zero == 0), 0, value)
 
 
 def _betainc(a: Value, b: Value, x: Value) -> Value:
@@ -118,9 +77,6 @@ SPECIAL = functions_in_float32(
         "Ndtri": lambda: jsp.ndtri,
         "Lgamma": lambda: lax.lgamma,
         "Digamma": lambda: _digamma,
-        "Igamma": lambda: partial(_incomplete_gamma, lax.igamma, 0.0),
-        "Igammac": lambda: partial(_incomplete_gamma, lax.igammac, 1.0),
-        "IgammaGradA": lambda: _igamma_grad,
         "Betainc": lambda: _betainc,
         "Zeta": lambda: _zeta,
         "Polygamma": lambda: _polygamma,

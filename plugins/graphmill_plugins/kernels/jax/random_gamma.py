@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphmill.spi import kernel
-from graphmill_plugins._lazy_jax import jnp, lax
+from graphmill_plugins._lazy_jax import jnp
+from graphmill_plugins.kernels.jax.math_gamma import sample_slope
 
 if TYPE_CHECKING:
     from graphmill.spi import Value
@@ -14,5 +15,4 @@ if TYPE_CHECKING:
 @kernel("RandomGammaGrad", backend="jax", types={"T": ["float32", "float64"]})
 def random_gamma_grad(alpha: Value, sample: Value) -> Value:
     """Return the derivative of gamma samples with respect to alpha for fixed random numbers."""
-    result: Value = lax.random_gamma_grad(*jnp.broadcast_arrays(alpha, sample))
-    return result
+    return sample_slope(*jnp.broadcast_arrays(alpha, sample))
