@@ -36,42 +36,20 @@ STRICTER = {
     *("TensorScatterMin", "TensorScatterSub", "TensorScatterUpdate"),
 }
 """Ops that refuse a few wrong shapes when the node is added, TensorFlow when it runs."""
-MISTAKEN = {"DenseBincount"}
+MISTAKEN = {"DenseBincount", "ExtractVolumePatches"}
 """Ops of whose values TensorFlow infers another shape than they have."""
 EARLY = {"BatchSvd", "OneHot", "SparseReduceMax", "SparseReduceSum", "Substr", "UniqueWithCounts"}
 """Ops whose inputs graphmill refuses when the node is added, TensorFlow when it runs."""
-_LENIENT = """
-    _FusedBatchNormEx _FusedConv2D _FusedConv3D _FusedQuantizedConv2D
-    _FusedQuantizedDepthwiseConv2D _QuantizedMatMul _QuantizedMaxPool3D ApproxTopK
-    BandedTriangularSolve BatchToSpace BatchToSpaceND BlockLSTM BlockLSTMV2 BroadcastTo
-    CombinedNonMaxSuppression ComputeAccidentalHits Conv Conv2D Conv2DBackpropInput Conv3D
-    DecodeBmp DecodeCSV DenseCountSparseOutput DenseToDenseSetOperation DenseToSparseSetOperation
-    DepthToSpace DepthwiseConv2dNative Dequantize Dilation2D DrawBoundingBoxes Einsum EnsureShape
-    ExtractGlimpse ExtractGlimpseV2 ExtractVolumePatches FractionalAvgPool FractionalMaxPool
-    FusedBatchNormGradV3 FusedBatchNormV3 FusedPadConv2D FusedResizeAndPadConv2D IRFFT
-    MatrixDiagPartV2 MatrixDiagPartV3 MatrixDiagV3 MatrixSetDiag MatrixSetDiagV2 MatrixSetDiagV3
-    MaxPool MaxPool3DGradGrad MaxPoolGradGrad MaxPoolGradGradV2 MaxPoolV2 MaxPoolWithArgmax
-    MirrorPadGrad NonMaxSuppressionV4 NthElement OneHot ParseExample ParseExampleV2
-    ParseSequenceExample ParseSequenceExampleV2 ParseSingleExample QuantizeAndDequantizeV2
-    QuantizeAndDequantizeV3 QuantizeAndDequantizeV4 QuantizeAndDequantizeV4Grad QuantizedAvgPool
-    QuantizedConcat QuantizedConcatV2 QuantizedConv2D QuantizedConv2DAndRelu
-    QuantizedConv2DAndReluAndRequantize QuantizedConv2DAndRequantize QuantizedConv2DPerChannel
-    QuantizedConv2DWithBias QuantizedConv2DWithBiasAndRelu
-    QuantizedConv2DWithBiasAndReluAndRequantize QuantizedConv2DWithBiasAndRequantize
-    QuantizedConv2DWithBiasSignedSumAndReluAndRequantize QuantizedConv2DWithBiasSumAndRelu
-    QuantizedConv2DWithBiasSumAndReluAndRequantize QuantizedDepthwiseConv2D
-    QuantizedDepthwiseConv2DWithBiasAndRelu QuantizedDepthwiseConv2DWithBiasAndReluAndRequantize
-    QuantizedMaxPool QuantizedReshape QuantizeV2 RaggedTensorToTensor RandomGammaGrad
-    RandomIndexShuffle ReduceJoin Reshape ResizeNearestNeighborGrad ReverseV2 Select SpaceToBatch
-    SpaceToBatchND SparseConcat SparseToSparseSetOperation SplitV
-    StatelessParameterizedTruncatedNormal TensorListScatterV2 UnicodeEncode UniformQuantizedDot
-    UniformQuantizedDotHybrid UniqueV2 UniqueWithCountsV2 Unpack UnsortedSegmentJoin XlaGather
-    XlaPad
-"""
-LENIENT = frozenset(_LENIENT.split())
+LENIENT = {
+    *("BatchToSpaceND", "EnsureShape", "FusedPadConv2D", "FusedResizeAndPadConv2D"),
+    *("MatrixDiagV3", "MatrixSetDiagV2", "MatrixSetDiagV3", "RaggedTensorToTensor"),
+    *("RandomIndexShuffle", "SpaceToBatchND", "TensorListScatterV2", "Unpack"),
+}
 """Ops that accept some shapes or attrs that TensorFlow refuses when the node is added.
 
-Kernels refuse them: sizes of windows, groups and blocks, diagonals, and axes of quantized values.
+TensorFlow takes an unknown size of the inputs of these ops for a known one, which is wrong, and
+refuses a few of them, and scalars whose values it does not know. An `Unpack` without outputs has
+no shapes to infer.
 """
 
 

@@ -61,11 +61,9 @@ class Bindings:
         """
         if axis == _ANY_SIZE:
             return
-        known: Size
+        known = int(axis) if axis.isdigit() else self._sizes.get(axis)
         if axis.startswith("#"):
-            known = self._inputs[int(axis[1:])].rank
-        else:
-            known = int(axis) if axis.isdigit() else self._sizes.get(axis)
+            known = merged_size(known, self._inputs[int(axis[1:])].rank)
         self._sizes[axis] = merged_size(known, size)
 
     def bind_shape(self, name: str, shape: TensorShape) -> None:

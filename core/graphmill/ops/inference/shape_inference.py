@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _FAMILIES: Final = frozenset(
     {
         *("array", "control_flow", "data_flow", "dataset", "image", "linalg", "math", "nn"),
-        *("parsing", "quantized", "ragged", "random", "sparse", "state", "string"),
+        *("parsing", "quantized", "ragged", "random", "signal", "sparse", "state", "string"),
         *("tensor_array", "tensor_list", "training", "xla"),
     }
 )

@@ -5,12 +5,13 @@ Semantics: tensorflow/core/ops/array_ops.cc and common_shape_fns.cc.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Final
 
 from graphmill.errors import InvalidArgumentError
 from graphmill.ops.inference.output_bounds import OutputBound, bounded_by
 from graphmill.ops.inference.tensor_shape import UNKNOWN_SHAPE, TensorShape, merged_size
-from graphmill.ops.shapes.shared import common
+from graphmill.ops.shapes.shared import blocks, common, diagonals
 from graphmill.ops.shapes.shared.slices import strided_slice
 
 if TYPE_CHECKING:
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 _UNCHANGED = """
     BatchMatrixBandPart BatchMatrixSetDiag CheckNumerics CheckNumericsV2 DebugGradientIdentity
     DebugGradientRefIdentity DeepCopy GuaranteeConst Identity InplaceAdd InplaceSub InplaceUpdate
-    MatrixBandPart MatrixSetDiag MatrixSetDiagV2 MatrixSetDiagV3 OnesLike PreventGradient
-    RefIdentity Reverse Snapshot StopGradient StridedSliceAssign TensorStridedSliceUpdate ZerosLike
+    MatrixBandPart OnesLike PreventGradient RefIdentity Reverse Snapshot StopGradient
+    StridedSliceAssign TensorStridedSliceUpdate ZerosLike
 """
 _SCATTERED = """
     ScatterNdNonAliasingAdd TensorScatterAdd TensorScatterMax TensorScatterMin TensorScatterSub
@@ -57,6 +58,18 @@ def filled(op: ShapeContext) -> TensorShape:
     return op.value_as_shape("dims") if op.inputs[0].rank == 1 else UNKNOWN_SHAPE
 
 
+def broadcast_to(op: ShapeContext) -> TensorShape:
+    """Return the shape of `BroadcastTo`; each size of the input is that of the result, or one."""
+    shape, result = op.inputs[0], op.value_as_shape("shape")
+    if shape.dims is None or result.dims is None:
+        return result
+    shape.with_rank_at_most(len(result.dims))
+    for size, wanted in zip(reversed(shape.dims), reversed(result.dims), strict=False):
+        if size is not None and size > 1:
+            merged_size(size, wanted)
+    return result
+
+
 @bounded_by(OutputBound.INPUT)
 def ensured(op: ShapeContext) -> TensorShape:
     """Return the shape of `EnsureShape`."""
@@ -67,25 +80,43 @@ def ensured(op: ShapeContext) -> TensorShape:
 def reshaped(op: ShapeContext) -> TensorShape:
     """Return the shape of `Reshape`; a size of -1 is computed if the others are static."""
     requested = op.partial_value("shape")
-    if requested is None:
+    if requested is None and op.shape("shape").dims != (0,):
         return op.value_as_shape("shape")
-    sizes = requested.reshape(-1).tolist()
-    is_free = [size == -1 for size in sizes]
-    count = op.inputs[0].num_elements()
-    if sum(is_free) > 1:
-        raise InvalidArgumentError("Only one size may be -1, not several")
-    known = common.product(size for size, free in zip(sizes, is_free, strict=True) if not free)
-    if count is None or known is None:
-        return TensorShape(None if size is None else size for size in sizes)
-    if any(is_free):
-        if known == 0:
-            return TensorShape(None if free else n for n, free in zip(sizes, is_free, strict=True))
-        if count % known:
-            raise _not_reshaped(count, sizes)
-        return TensorShape(count // known if f else n for n, f in zip(sizes, is_free, strict=True))
-    if known != count:
-        raise _not_reshaped(count, sizes)
-    return TensorShape(sizes)
+    sizes = [] if requested is None else requested.reshape(-1).tolist()
+    given = [None if size == -1 else size for size in sizes]
+    free = sizes.count(-1)
+    if op.inputs[0].dims is not None:
+        size = _free_size(op.inputs[0].dims, given)
+        if free == 1 and given.count(None) == 1:
+            given[given.index(None)] = size
+    return TensorShape(given)
+
+
+def _free_size(source: Sequence[Size], target: Sequence[Size]) -> Size:
+    """Return the only unknown size of a shape with as many elements as another one, or None.
+
+    Raises:
+        InvalidArgumentError: they cannot have equally many.
+    """
+    (count, unknown), (wanted, free) = _known_part(source), _known_part(target)
+    is_wrong = False
+    if not unknown and not free:
+        is_wrong = count != wanted
+    elif not unknown and free == 1:
+        is_wrong = bool(count % wanted)
+    elif unknown == 1 and not free:
+        is_wrong = bool(wanted % count)
+    if is_wrong:
+        raise InvalidArgumentError(
+            f"Cannot reshape a tensor of shape {TensorShape(source)} to {TensorShape(target)}"
+        )
+    return count // wanted if not unknown and free == 1 else None
+
+
+def _known_part(sizes: Sequence[Size]) -> tuple[int, int]:
+    """Return the product of the known sizes, and how many are unknown; none if one is zero."""
+    known = [size for size in sizes if size is not None]
+    return math.prod(known), 0 if 0 in known else len(sizes) - len(known)
 
 
 @bounded_by(OutputBound.INPUT)
@@ -132,8 +163,8 @@ def transposed(op: ShapeContext) -> TensorShape:
 
 
 def concatenated(op: ShapeContext) -> TensorShape:
-    """Return the shape of `ConcatV2` and `Concat`."""
-    name = "axis" if op.type == "ConcatV2" else "concat_dim"
+    """Return the shape of `ConcatV2`, `Concat`, and the same of quantized values."""
+    name = "axis" if op.type.endswith("V2") else "concat_dim"
     parts, axis = op.shapes("values"), common.integer(op, name)
     ranks = {part.rank for part in parts if part.rank is not None}
     if not ranks:
@@ -281,11 +312,14 @@ def gathered_slices(op: ShapeContext) -> TensorShape:
 def one_hot(op: ShapeContext) -> TensorShape:
     """Return the shape of `OneHot`."""
     shape, depth = op.inputs[0], common.integer(op, "depth")
-    if shape.dims is None:
-        return UNKNOWN_SHAPE
+    axis = op.get_attr("axis")
     if depth is not None and depth < 0:
         raise InvalidArgumentError(f"depth must be non-negative, got: {depth}")
-    axis = common.axis_in(op.get_attr("axis"), len(shape.dims) + 1)
+    if axis < -1:
+        raise InvalidArgumentError(f"axis must be >= -1, got {axis}")
+    if shape.dims is None:
+        return UNKNOWN_SHAPE
+    axis = common.axis_in(axis, len(shape.dims) + 1)
     return shape.with_new_axis(axis, depth)
 
 
@@ -305,28 +339,6 @@ def unique(op: ShapeContext) -> Any:
     return [(None,), op.inputs[0].with_rank(1), *counts]
 
 
-@bounded_by(OutputBound.INPUT)
-def space_to_depth(op: ShapeContext) -> TensorShape:
-    """Return the shape of `SpaceToDepth`, channels last."""
-    block = op.get_attr("block_size")
-    if op.get_attr("data_format") != b"NHWC":
-        return UNKNOWN_SHAPE
-    n, height, width, depth = op.inputs[0].with_rank(4)
-    deep = common.sized(depth, lambda size: size * block * block)
-    return TensorShape((n, _divided(height, block), _divided(width, block), deep))
-
-
-@bounded_by(OutputBound.INPUT)
-def depth_to_space(op: ShapeContext) -> TensorShape:
-    """Return the shape of `DepthToSpace`, channels last."""
-    block = op.get_attr("block_size")
-    if op.get_attr("data_format") != b"NHWC":
-        return UNKNOWN_SHAPE
-    n, height, width, depth = op.inputs[0].with_rank(4)
-    high, wide = (common.sized(size, lambda s: s * block) for size in (height, width))
-    return TensorShape((n, high, wide, _divided(depth, block * block)))
-
-
 def bitcast(op: ShapeContext) -> TensorShape:
     """Return the shape of `Bitcast`: it adds or removes a last axis if the widths differ."""
     source, target = (op.get_attr(name).size for name in ("T", "type"))
@@ -336,12 +348,6 @@ def bitcast(op: ShapeContext) -> TensorShape:
         return op.inputs[0].concatenate([source // target])
     merged_size(op.inputs[0].with_rank_at_least(1)[-1], target // source)
     return op.inputs[0][:-1]
-
-
-def _divided(size: Size, by: int) -> Size:
-    if size is not None and size % by:
-        raise InvalidArgumentError(f"Dimension size must be evenly divisible by {by} but is {size}")
-    return None if size is None else size // by
 
 
 def _with_pads(size: Size, pads: Sequence[int]) -> Size:
@@ -372,10 +378,6 @@ def _free_size_filled(sizes: list[int] | None, whole: Size, count: int) -> Seque
         return sizes
     left = common.sized(whole, lambda n: n - sum(sizes) - 1)
     return [left if size == -1 else size for size in sizes]
-
-
-def _not_reshaped(count: int, sizes: list[Any]) -> InvalidArgumentError:
-    return InvalidArgumentError(f"Cannot reshape a tensor with {count} elements to shape {sizes}")
 
 
 def broadcast_sizes(op: ShapeContext) -> TensorShape:
@@ -417,6 +419,41 @@ def _check_scattered(tensor: TensorShape, indices: TensorShape, updates: TensorS
         tensor[depth:].merge_with(updates[outer:])
 
 
+def volume_patches(op: ShapeContext) -> TensorShape:
+    """Return the shape of `ExtractVolumePatches`: all values of a patch in the last axis."""
+    windows, strides = op.get_attr("ksizes"), op.get_attr("strides")
+    if len(windows) != 5 or len(strides) != 5:
+        raise InvalidArgumentError(f"ksizes and strides must have 5 values: {windows}, {strides}")
+    count, *sizes, depth = op.inputs[0].with_rank(5)
+    is_same = op.get_attr("padding") == b"SAME"
+    places = common.window_counts(sizes, windows[1:4], strides[1:4], is_same=is_same)
+    return TensorShape((count, *places, common.product((depth, *windows[1:4]))))
+
+
+@bounded_by(OutputBound.INPUT)
+def reversed_axes(op: ShapeContext) -> TensorShape:
+    """Return the shape of `ReverseV2`, after a check of its axes."""
+    shape, axes = op.inputs[0], common.integers(op, "axis")
+    if shape.dims is not None and axes is not None:
+        chosen = [common.axis_in(axis, len(shape.dims)) for axis in axes]
+        for axis in chosen:
+            if chosen.count(axis) > 1:
+                raise InvalidArgumentError(f"axis {axis} specified more than once.")
+    return shape
+
+
+def pads_removed(op: ShapeContext) -> TensorShape:
+    """Return the shape of `MirrorPadGrad`: without what was added on both sides."""
+    shape, pads = op.inputs[0], op.value("paddings")
+    rank = op.shape("paddings").with_rank(2)[0]
+    if rank is None:
+        return UNKNOWN_SHAPE
+    op.shape("paddings").merge_with((rank, 2))
+    if pads is None:
+        return TensorShape((None,) * rank)
+    return TensorShape(map(_with_pads, shape.with_rank(rank), (-pads).tolist()))
+
+
 @bounded_by(OutputBound.INPUT)
 def reversed_sequences(op: ShapeContext) -> TensorShape:
     """Return the shape of `ReverseSequence`, which has a length for each element of a batch."""
@@ -453,7 +490,8 @@ SHAPES: Final[dict[str, ShapeFunction]] = common.table(
     ("Shape ShapeN", shape_of),
     ("Rank Size", common.scalars),
     ("Fill", filled),
-    ("BroadcastTo Empty", lambda op: op.value_as_shape("shape")),
+    ("Empty", lambda op: op.value_as_shape("shape")),
+    ("BroadcastTo", broadcast_to),
     ("ScatterNd", scattered_zeros),
     ("EnsureShape", ensured),
     ("Reshape", reshaped),
@@ -468,24 +506,32 @@ SHAPES: Final[dict[str, ShapeFunction]] = common.table(
     ("Slice", sliced),
     ("StridedSlice", strided_slice),
     ("Pad PadV2 MirrorPad", padded),
+    ("MirrorPadGrad", pads_removed),
     ("Tile", common.with_ranks(tiled, multiples=1)),
     ("InvertPermutation", common.of_rank(1)),
-    ("ReverseV2", common.with_ranks(common.unchanged, axis=1)),
+    ("ExtractVolumePatches", volume_patches),
+    ("ReverseV2", common.with_ranks(reversed_axes, axis=1)),
     ("Roll", common.with_ranks(rolled, shift=(0, 1), axis=(0, 1))),
     (_SCATTERED, scattered),
     ("ReverseSequence", reversed_sequences),
     ("DiagPart", diagonal_part),
     ("Gather GatherV2", gathered),
     ("GatherNd", gathered_slices),
-    ("OneHot", one_hot),
+    ("OneHot", common.with_ranks(one_hot, depth=0)),
     ("Where", where),
     ("BroadcastArgs", broadcast_sizes),
     ("ListDiff", lambda _: [TensorShape((None,)), TensorShape((None,))]),
     ("LowerBound UpperBound", common.like_input(1)),
     ("Diag", diagonal_matrix),
     ("Unique UniqueWithCounts", unique),
-    ("SpaceToDepth", space_to_depth),
-    ("DepthToSpace", depth_to_space),
+    ("SpaceToDepth", blocks.space_to_depth),
+    ("DepthToSpace", blocks.depth_to_space),
+    ("SpaceToBatch SpaceToBatchND", blocks.space_to_batch),
+    ("BatchToSpace BatchToSpaceND", blocks.batch_to_space),
+    ("MatrixDiagPartV2 MatrixDiagPartV3", diagonals.diagonals_read),
+    ("MatrixDiagV3", diagonals.matrix_of_diagonals),
+    ("MatrixSetDiag", diagonals.diagonal_written),
+    ("MatrixSetDiagV2 MatrixSetDiagV3", diagonals.diagonals_written),
     ("Bitcast", bitcast),
     (
         "BatchMatrixDiag MatrixDiag",

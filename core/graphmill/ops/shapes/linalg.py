@@ -30,24 +30,52 @@ def square(op: ShapeContext) -> TensorShape:
 
 
 def einsum(op: ShapeContext) -> TensorShape:
-    """Return the shape of `Einsum`; unknown if the equation has an ellipsis."""
-    equation: str = op.get_attr("equation").decode().replace(" ", "")
+    """Return the shape of `Einsum`; what ellipses stand for is broadcast."""
+    equation: str = op.get_attr("equation").decode(errors="replace").replace(" ", "")
     left, arrow, right = equation.partition("->")
-    if "..." in equation or not arrow:
-        return UNKNOWN_SHAPE
     terms = left.split(",")
-    if len(terms) != len(op.inputs):
+    if not arrow or len(terms) != len(op.inputs):
         raise InvalidArgumentError(
-            f"the equation {equation!r} has {len(terms)} terms for {len(op.inputs)} inputs"
+            f"the equation {equation!r} must have one '->' and {len(op.inputs)} terms before it"
         )
     sizes: dict[str, Size] = {}
-    for labels, shape in zip(terms, op.inputs, strict=True):
-        for label, size in zip(labels, shape.with_rank(len(labels)), strict=True):
-            sizes[label] = merged_size(sizes.get(label), size)
-    missing = [label for label in right if label not in sizes]
+    batch = TensorShape(())
+    for term, shape in zip(terms, op.inputs, strict=True):
+        batch = batch.broadcast_with(_bind_labels(term, shape, sizes))
+    before, ellipsis, after = _divided_labels(right)
+    if not ellipsis:
+        batch.with_rank_at_most(0)
+        batch = TensorShape(())
+    missing = [label for label in before + after if label not in sizes]
     if missing:
         raise InvalidArgumentError(f"the output label {missing[0]!r} is not in an input")
-    return TensorShape(sizes[label] for label in right)
+    first, last = ([sizes[label] for label in labels] for labels in (before, after))
+    return TensorShape(first) + batch + TensorShape(last)
+
+
+def _divided_labels(term: str) -> tuple[str, str, str]:
+    """Return the labels before the ellipsis of a term, the ellipsis, and the labels after it."""
+    before, ellipsis, after = term.partition("...")
+    if "." in before + after:
+        raise InvalidArgumentError(f"Expected at most one ellipsis (...) in the term {term!r}")
+    return before, ellipsis, after
+
+
+def _bind_labels(term: str, shape: TensorShape, sizes: dict[str, Size]) -> TensorShape:
+    """Enter the sizes that labels stand for; return the sizes that the ellipsis stands for."""
+    before, ellipsis, after = _divided_labels(term)
+    count = len(before) + len(after)
+    shape = shape.with_rank_at_least(count) if ellipsis else shape.with_rank(count)
+    if shape.dims is None:
+        for label in before + after:
+            sizes.setdefault(label, None)
+        return UNKNOWN_SHAPE
+    end = len(shape.dims) - len(after)
+    for label, size in zip(
+        before + after, shape.dims[: len(before)] + shape.dims[end:], strict=True
+    ):
+        sizes[label] = merged_size(sizes.get(label), size)
+    return shape[len(before) : end]
 
 
 def qr(op: ShapeContext) -> tuple[TensorShape, TensorShape]:
@@ -101,6 +129,23 @@ def triangular_solved(op: ShapeContext) -> TensorShape:
     return matrices[:-2].broadcast_with(right[:-2]).concatenate((rows, right[-1]))
 
 
+@bounded_by(OutputBound.PRODUCT)
+def banded_solved(op: ShapeContext) -> TensorShape:
+    """Return the shape of the solutions for triangular matrices that are given by bands."""
+    bands, right = (shape.with_rank_at_least(2) for shape in op.inputs)
+    if bands.dims is None:
+        return UNKNOWN_SHAPE
+    count, columns = bands.dims[-2:]
+    if count is not None and (not count or (columns is not None and count > columns)):
+        raise InvalidArgumentError(
+            f"a matrix of {columns} columns has from one to {columns} bands, not {count}"
+        )
+    if right.dims is None:
+        return UNKNOWN_SHAPE
+    rows = merged_size(columns, right[-2])
+    return bands[:-2].broadcast_with(right[:-2]).concatenate((rows, right[-1]))
+
+
 def _solutions(matrices: TensorShape, right: TensorShape, *, is_square: bool) -> TensorShape:
     """Return the shape of the solutions of equations; batches must be equal."""
     right = right.with_rank_at_least(2)
@@ -123,6 +168,7 @@ SHAPES: Final[dict[str, ShapeFunction]] = common.table(
     ("MatrixSolve", solved),
     ("MatrixSolveLs", least_squares),
     ("MatrixTriangularSolve", triangular_solved),
+    ("BandedTriangularSolve", banded_solved),
     ("Qr", _if_rank_is_known(qr)),
     ("Svd BatchSvd", _if_rank_is_known(svd)),
 )

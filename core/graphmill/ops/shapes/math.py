@@ -103,8 +103,13 @@ def batch_mat_mul(op: ShapeContext) -> TensorShape:
 
 @bounded_by(OutputBound.INPUT)
 def selected(op: ShapeContext) -> TensorShape:
-    """Return the shape of `Select`, that of both values; the condition may have a lower rank."""
-    return op.inputs[1].merge_with(op.inputs[2])
+    """Return the shape of `Select`, that of both values; the condition may be a scalar or rows."""
+    condition, shape = op.inputs[0], op.inputs[1].merge_with(op.inputs[2])
+    if condition.rank == 1:
+        condition.merge_with(shape.with_rank_at_least(1)[:1])
+    elif condition.rank:
+        condition.merge_with(shape)
+    return shape
 
 
 @bounded_by(OutputBound.INPUT)

@@ -14,6 +14,11 @@ from graphmill.ops.shapes.shared import common
 if TYPE_CHECKING:
     from graphmill.ops.inference.shape_inference import ShapeContext, ShapeFunction
 
+_PARTITIONS: Final = (
+    *(b"FIRST_DIM_SIZE", b"VALUE_ROWIDS", b"ROW_LENGTHS", b"ROW_SPLITS", b"ROW_LIMITS"),
+    *(b"ROW_STARTS",),
+)
+
 
 def dense(op: ShapeContext) -> TensorShape:
     """Return the shape of `RaggedTensorToTensor`: the requested one, with the values' sizes."""
@@ -21,12 +26,12 @@ def dense(op: ShapeContext) -> TensorShape:
     _check_default(op.shape("default_value"), values)
     types = list(op.get_attr("row_partition_types"))
     ragged_rank = len(types) - (types[:1] == [b"FIRST_DIM_SIZE"])
-    is_scalar = op.shape("shape").rank == 0
-    shape = TensorShape(None) if is_scalar else op.value_as_shape("shape")
+    _check_partitions(op)
+    shape = op.value_as_shape("shape")
     if values.dims is None:
         return shape
     rank = ragged_rank + len(values.dims)
-    inner = (None,) * (ragged_rank + 1) + tuple(values.dims[1:])
+    inner = ((None,) * (ragged_rank + 1) + tuple(values.dims[1:]))[:rank]
     if shape.dims is None:
         return TensorShape(inner)
     if len(shape.dims) != rank:
@@ -35,6 +40,21 @@ def dense(op: ShapeContext) -> TensorShape:
             f"are ragged, and {len(values.dims)} of the values"
         )
     return shape.merge_with(inner)
+
+
+def _check_partitions(op: ShapeContext) -> None:
+    """Check the ranks of what divides the values into rows.
+
+    Raises:
+        InvalidArgumentError: a size is no scalar, other tensors are no vectors, or a kind is
+            unknown.
+    """
+    types = op.get_attr("row_partition_types")
+    unknown = [kind for kind in types if kind not in _PARTITIONS]
+    if unknown:
+        raise InvalidArgumentError(f"Unknown string for partition info type: {unknown[0]!r}")
+    for kind, shape in zip(types, op.shapes("row_partition_tensors"), strict=False):
+        shape.with_rank(0 if kind == b"FIRST_DIM_SIZE" else 1)
 
 
 def _check_default(default: TensorShape, values: TensorShape) -> None:

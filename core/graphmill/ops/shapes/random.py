@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from graphmill.ops.inference.tensor_shape import TensorShape
+from graphmill.ops.inference.tensor_shape import UNKNOWN_SHAPE, TensorShape, merged_size
 from graphmill.ops.shapes.shared import common
 
 if TYPE_CHECKING:
@@ -47,10 +47,32 @@ def for_each(op: ShapeContext) -> TensorShape:
     return op.value_as_shape("shape") + op.inputs[1]
 
 
+def truncated(op: ShapeContext) -> TensorShape:
+    """Return the shape in the input `shape`, after a check that the parameters broadcast."""
+    shape = op.inputs[2]
+    for other in op.inputs[3:]:
+        shape = shape.broadcast_with(other)
+    return seeded(op)
+
+
+def shuffled_index(op: ShapeContext) -> TensorShape:
+    """Return the shape of `RandomIndexShuffle`, known if the index is a vector."""
+    index, seed, most = op.inputs
+    seed.with_rank_at_least(1).with_rank_at_most(2)
+    if index.rank != 1:
+        return UNKNOWN_SHAPE
+    for shape, is_vector in ((most, most.rank == 1), (seed, seed.rank == 2)):
+        if is_vector and shape[0] != 1:
+            merged_size(index[0], shape[0])
+    return index
+
+
 SHAPES: Final[dict[str, ShapeFunction]] = common.table(
     (_OF_SHAPE, common.shape_input("shape")),
     (_SEEDED, seeded),
     (_KEYED, common.with_ranks(common.shape_input("shape"), **_KEYS)),
+    ("StatelessParameterizedTruncatedNormal", truncated),
+    ("RandomIndexShuffle", shuffled_index),
     ("RandomUniformInt", common.with_ranks(common.shape_input("shape"), **_BOUNDS)),
     ("StatelessRandomUniformInt", common.with_ranks(seeded, **_BOUNDS)),
     (

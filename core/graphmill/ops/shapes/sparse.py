@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from graphmill.errors import InvalidArgumentError
 from graphmill.ops.inference.tensor_shape import UNKNOWN_SHAPE, TensorShape, merged_size
 from graphmill.ops.shapes.shared import common
 
 if TYPE_CHECKING:
     from graphmill.ops.inference.shape_inference import ShapeContext, ShapeFunction
+    from graphmill.ops.inference.tensor_shape import Size
 
 
 def sparse(indices: TensorShape, shape: TensorShape) -> list[TensorShape]:
@@ -30,11 +32,43 @@ def concatenated(op: ShapeContext) -> list[TensorShape]:
     count = op.get_attr("N")
     indices = [shape.with_rank(2) for shape in op.inputs[:count]]
     rank, shape = TensorShape((None,)), TensorShape((None,))
+    for one, values in zip(indices, op.inputs[count : 2 * count], strict=True):
+        merged_size(one[0], values.with_rank(1)[0])
     for one, sizes in zip(indices, op.inputs[2 * count :], strict=True):
         rank, shape = rank.merge_with((one[1],)), shape.merge_with(sizes.with_rank(1))
     rows = [one[0] for one in indices]
     total = None if None in rows else sum(rows)  # type: ignore[arg-type]
     return [TensorShape((total, rank[0])), TensorShape((total,)), shape]
+
+
+def dense_set_operation(op: ShapeContext) -> list[TensorShape]:
+    """Return the shapes of `DenseToDenseSetOperation`."""
+    return _set_of(op.inputs[0].rank if op.inputs[0].rank is not None else op.inputs[1].rank)
+
+
+def mixed_set_operation(op: ShapeContext) -> list[TensorShape]:
+    """Return the shapes of `DenseToSparseSetOperation`."""
+    count = _rank_of(*op.inputs[1:])
+    return _set_of(merged_size(op.inputs[0].rank, count))
+
+
+def sparse_set_operation(op: ShapeContext) -> list[TensorShape]:
+    """Return the shapes of `SparseToSparseSetOperation`."""
+    rank = merged_size(_rank_of(*op.inputs[:3]), _rank_of(*op.inputs[3:]))
+    if rank is not None and rank < 2:
+        raise InvalidArgumentError(f"Input 0, expected rank >= 2, got {rank}.")
+    return _set_of(rank)
+
+
+def _rank_of(indices: TensorShape, values: TensorShape, shape: TensorShape) -> Size:
+    """Return the number of sizes of a sparse tensor, after a check of its parts."""
+    merged_size(indices.with_rank(2)[0], values.with_rank(1)[0])
+    merged_size(indices.with_rank(2)[1], shape.with_rank(1)[0])
+    return shape.with_rank(1)[0]
+
+
+def _set_of(rank: Size) -> list[TensorShape]:
+    return [TensorShape((None, rank)), TensorShape((None,)), TensorShape((rank,))]
 
 
 def reduced(op: ShapeContext) -> TensorShape:
@@ -58,6 +92,9 @@ def dense_product(op: ShapeContext) -> TensorShape:
 
 
 SHAPES: Final[dict[str, ShapeFunction]] = common.table(
+    ("DenseToDenseSetOperation", dense_set_operation),
+    ("DenseToSparseSetOperation", mixed_set_operation),
+    ("SparseToSparseSetOperation", sparse_set_operation),
     ("SparseAdd", added),
     ("SparseConcat", concatenated),
     ("SparseReduceMax SparseReduceSum", reduced),

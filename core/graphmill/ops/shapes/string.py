@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from graphmill.ops.inference.tensor_shape import SCALAR, UNKNOWN_SHAPE, TensorShape
+from graphmill.ops.shapes.math import numbered_segments, reduced
 from graphmill.ops.shapes.shared import common
 
 if TYPE_CHECKING:
@@ -51,11 +52,20 @@ def decoded(op: ShapeContext) -> list[TensorShape]:
     return [splits, *[TensorShape((None,))] * (op.num_outputs - 1)]
 
 
+def encoded(op: ShapeContext) -> TensorShape:
+    """Return the shape of `UnicodeEncode`: a string for each row of characters."""
+    splits = op.shape("input_splits").with_rank(1)
+    return TensorShape((common.sized(splits[0], lambda size: size - 1),))
+
+
 SHAPES: Final[dict[str, ShapeFunction]] = common.table(
     (_UNCHANGED, common.unchanged),
     ("StringFormat", common.scalars),
     ("StringJoin", joined),
     ("StringSplit StringSplitV2", split),
+    ("ReduceJoin", reduced),
+    ("UnicodeEncode", encoded),
+    ("UnsortedSegmentJoin", numbered_segments),
     ("Substr", cut),
     ("UnicodeDecode UnicodeDecodeWithOffsets", decoded),
 )

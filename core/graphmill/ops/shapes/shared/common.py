@@ -10,7 +10,7 @@ from graphmill.ops.inference.output_bounds import OutputBound, bounded_by
 from graphmill.ops.inference.tensor_shape import SCALAR, UNKNOWN_SHAPE, TensorShape
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from graphmill.ops.inference.shape_inference import ShapeContext, ShapeFunction
     from graphmill.ops.inference.tensor_shape import Size
@@ -151,6 +151,27 @@ def sized(one: Size, compute: Callable[[int], int], *, smallest: int = 0) -> Siz
     if size < smallest:
         raise InvalidArgumentError(f"Negative dimension size caused by a dimension of {one}")
     return size
+
+
+def window_counts(
+    sizes: Sequence[Size], reaches: Sequence[Size], strides: Sequence[int], *, is_same: bool
+) -> list[Size]:
+    """Return how many windows lie on each axis; unknown for all if one size is unknown.
+
+    Raises:
+        InvalidArgumentError: a stride is not positive, or a number is negative.
+    """
+    counts: list[Size] = []
+    for size, reach, stride in zip(sizes, reaches, strides, strict=True):
+        if None in sizes or size is None or None in reaches or reach is None:
+            return [None] * len(sizes)
+        if stride < 1:
+            raise InvalidArgumentError(f"Stride must be > 0, but got {stride}")
+        count = -(-size // stride) if is_same else int((size - reach + stride) / stride)
+        if count < 0:
+            raise InvalidArgumentError(f"Computed output size would be negative: {count}")
+        counts.append(count)
+    return counts
 
 
 def product(sizes: Iterable[Size]) -> Size:
