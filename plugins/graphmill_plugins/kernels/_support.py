@@ -213,6 +213,12 @@ def is_numpy(xp: ArrayNamespace) -> bool:
     return xp is np
 
 
+def side_by_side(vectors: Any, count: int) -> Any:
+    """Return NumPy vectors (…, C), each repeated to count * C elements; faster than `np.tile`."""
+    shape = vectors.shape
+    return vectors[..., None, :].repeat(count, -2).reshape(*shape[:-1], count * shape[-1])
+
+
 def namespace_of(xp: ArrayNamespace, value: Value) -> ArrayNamespace:
     """Return the namespace for a value: NumPy for strings and variants, else `xp`, the device's.
 

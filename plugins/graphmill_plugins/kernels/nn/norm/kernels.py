@@ -12,7 +12,7 @@ import numpy as np
 from graphmill import dtypes, errors
 from graphmill.spi import kernel
 from graphmill.spi.kernels import cancellable
-from graphmill_plugins.kernels._support import widen
+from graphmill_plugins.kernels._support import side_by_side, widen
 from graphmill_plugins.kernels.nn.window import is_channels_first
 
 if TYPE_CHECKING:
@@ -87,8 +87,8 @@ def _scale_and_shift(x: Value, factor: Value, shift: Value) -> Value:
     if factor.ndim == 1 and width > 1 and x.flags.c_contiguous and x.size:
         # Channels last: repeat the vectors over a row of pixels, for a longer inner loop.
         rows = x.reshape(-1, width * x.shape[-1])
-        out = np.multiply(rows, np.tile(factor, width))
-        np.add(out, np.tile(shift, width), out=out)
+        out = np.multiply(rows, side_by_side(factor, width))
+        np.add(out, side_by_side(shift, width), out=out)
         return out.reshape(x.shape)
     out = np.multiply(x, factor)
     return np.add(out, shift, out=out)
@@ -126,7 +126,7 @@ class Columns:
 
     def repeat(self, vector: Value) -> Value:
         """Repeat a vector of channels to the length of a row."""
-        return np.tile(vector, self.pixels_per_row)
+        return side_by_side(vector, self.pixels_per_row)
 
     def sums(self, rows: Value) -> Value:
         """Return the sum of each channel."""
