@@ -6,6 +6,7 @@ Semantics: tensorflow/core/kernels/maxpooling_op.cc, avgpooling_op.cc, pooling_o
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from graphmill.spi import Value
 
     Shape = tuple[int, ...]
+
+_CACHED_AXES = 64  # whose counts are kept; networks have few sizes of images
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,10 +177,17 @@ def lowest(dtype: np.dtype[Any]) -> Any:
 
 def window_counts(axes: Sequence[Axis], dtype: np.dtype[Any]) -> Any:
     """Return the number of inputs that each window covers, as a scalar or (spatial axes …, 1)."""
-    counts = [axis.counts() for axis in axes]
-    if all(min(row, default=1) == max(row, default=1) for row in counts):
-        return dtype.type(np.prod([row[0] if row else 1 for row in counts]))
+    counts = [_counts_along(axis) for axis in axes]
+    if all(row.size == 1 for row in counts):
+        return dtype.type(np.prod([row[0] for row in counts]))
     total = np.ones((), dtype)
     for row in counts:
-        total = total[..., None] * np.array(row, dtype)
+        total = total[..., None] * row.astype(dtype)
     return total[..., None]
+
+
+@lru_cache(_CACHED_AXES)
+def _counts_along(axis: Axis) -> Any:
+    """Return the number of inputs that each window of an axis covers; one number if all agree."""
+    counts = axis.counts() or [1]
+    return np.array(counts if min(counts) < max(counts) else counts[:1])
