@@ -178,6 +178,8 @@ def numpy_sigmoid(x: Value) -> Value:
         return np.reciprocal(np.exp(y) + 1)
     np.exp(y, out=y)
     y += 1
+    if y.dtype.kind == "f":  # NumPy vectorizes divisions, but not `reciprocal`
+        return np.divide(1, y, out=y)
     return np.reciprocal(y, out=y)
 
 
