@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 _DOUBLE = np.dtype(np.float64)
 _GROUP = 2  # float64 values per counter
 _OUTPUT_SIZE = 160  # bytes of temporary arrays for each output
+_PAIRS, _MAX_PAIRS = 1 << 9, 6
+"""How many pairs of samples are drawn at once, of all outputs together, and of each."""
 
 
 class Lanes:
@@ -34,6 +36,17 @@ class Lanes:
     def __init__(self, generator: _philox.Philox, outputs: Any, stride: int) -> None:
         self._generator = generator
         self._next = outputs.astype(np.uint64) * np.uint64(stride)
+
+    def pairs(self, rows: Any) -> Any:
+        """Return the next pairs of float64 of [0, 1) of each output in `rows`: (rows, n, 2).
+
+        TensorFlow takes the second number of each pair first. Few outputs have several pairs each.
+        """
+        check_cancelled()
+        count = min(max(_PAIRS // rows.size, 1), _MAX_PAIRS)
+        counters = self._next[rows][:, None] + np.arange(count, dtype=np.uint64)
+        self._next[rows] += np.uint64(count)
+        return _philox.unit_of(_philox.blocks(np, self._generator, counters), _DOUBLE)
 
     def bits(self, rows: Any) -> Any:
         """Return the next four 32-bit samples of each output in `rows`."""
@@ -124,48 +137,71 @@ def poisson(generator: _philox.Philox, rate: Value, samples: int) -> Value:
     check_size((rate.size, samples), itemsize=_OUTPUT_SIZE)
     outputs = np.arange(rate.size * samples)
     lanes = Lanes(generator, outputs, _philox.RESERVED_PER_OUTPUT)
-    uniforms = Buffer(lanes, outputs.size, lambda bits: _philox.unit_of(bits, _DOUBLE))
     rates = np.repeat(rate.astype(np.float64), samples)
     out = np.full(outputs.size, np.nan)
     is_finite = np.isfinite(rates)
     out[np.isposinf(rates)] = np.inf
     out[np.isneginf(rates)] = 0
-    _count_products(uniforms, rates, out, outputs[is_finite & (rates < 10)])
-    _transformed_rejection(uniforms, rates, out, outputs[is_finite & (rates >= 10)])
+    _count_products(lanes, rates, out, outputs[is_finite & (rates < 10)])
+    _transformed_rejection(lanes, rates, out, outputs[is_finite & (rates >= 10)])
     return out.reshape(rate.size, samples).T
 
 
-def _count_products(uniforms: Buffer, rates: Any, out: Any, pending: Any) -> None:
+def _count_products(lanes: Lanes, rates: Any, out: Any, pending: Any) -> None:
     """Draw by counting the uniform values whose product stays above exp(-rate) (Knuth)."""
     threshold = np.exp(-rates)
     product = np.ones(rates.size)
     out[pending] = 0
     while pending.size:
-        check_cancelled()
-        product[pending] *= uniforms.take(pending)
-        pending = pending[product[pending] > threshold[pending]]
-        out[pending] += 1
+        products = lanes.pairs(pending)[..., ::-1].reshape(pending.size, -1)
+        products[:, 0] *= product[pending]
+        np.multiply.accumulate(products, axis=1, out=products)
+        is_above = products > threshold[pending, None]
+        out[pending] += np.count_nonzero(is_above, axis=1)
+        product[pending] = products[:, -1]
+        pending = pending[is_above[:, -1]]
 
 
-def _transformed_rejection(uniforms: Buffer, rates: Any, out: Any, pending: Any) -> None:
+def _transformed_rejection(lanes: Lanes, rates: Any, out: Any, pending: Any) -> None:
     """Draw by transformed rejection, for large rates (Hörmann)."""
     b = 0.931 + 2.53 * np.sqrt(rates)
     a = -0.059 + 0.02483 * b
     inverse = 1.1239 + 1.1328 / (b - 3.4)
-    while pending.size:
-        check_cancelled()
-        rate, bb, aa = rates[pending], b[pending], a[pending]
-        u = uniforms.take(pending) - 0.5
-        v = uniforms.take(pending)
+
+    def attempt(outputs: Any, u: Any, v: Any) -> tuple[Any, Any]:
         shifted = 0.5 - np.abs(u)
-        k = np.floor((2 * aa / shifted + bb) * u + rate + 0.43)
-        is_quick = (shifted >= 0.07) & (v <= 0.9277 - 3.6224 / (bb - 2))
+        k = np.floor((2 * a[outputs] / shifted + b[outputs]) * u + rates[outputs] + 0.43)
+        is_accepted = (shifted >= 0.07) & (v <= 0.9277 - 3.6224 / (b[outputs] - 2))
         is_possible = ~((k < 0) | ((shifted < 0.013) & (v > shifted)))
-        s = np.log(v * inverse[pending] / (aa / (shifted * shifted) + bb))
-        t = -rate + k * np.log(rate) - _log_gamma(np.where(is_possible, k, 0) + 1)
-        is_accepted = is_quick | (is_possible & (s <= t))
-        out[pending[is_accepted]] = k[is_accepted]
-        pending = pending[~is_accepted]
+        rest = (is_possible & ~is_accepted).nonzero()  # few: the exact test
+        one, shifted, kk = outputs[rest[0], 0], shifted[rest], k[rest]
+        s = np.log(v[rest] * inverse[one] / (a[one] / (shifted * shifted) + b[one]))
+        is_accepted[rest] = s <= -rates[one] + kk * np.log(rates[one]) - _log_gamma(kk + 1)
+        return k, is_accepted
+
+    draw_first_accepted(lanes, out, pending, attempt)
+
+
+def draw_first_accepted(
+    lanes: Lanes, out: Any, pending: Any, attempt: Callable[[Any, Any, Any], tuple[Any, Any]]
+) -> None:
+    """Store the first accepted value of each pending output.
+
+    Args:
+        lanes: the generators of the outputs.
+        out: where values are stored.
+        pending: indices of outputs.
+        attempt: returns the values of outputs (n, 1), and whether they are accepted, from numbers
+            of [-0.5, 0.5) and of [0, 1): both (n, attempts).
+    """
+    while pending.size:
+        pairs = lanes.pairs(pending)
+        values, is_accepted = attempt(pending[:, None], pairs[..., 1] - 0.5, pairs[..., 0])
+        first = np.argmax(is_accepted, axis=1)
+        rows = np.arange(pending.size)
+        is_done = is_accepted[rows, first]
+        out[pending[is_done]] = values[rows, first][is_done]
+        pending = pending[~is_done]
 
 
 def _log_gamma(values: Any) -> Any:

@@ -15,7 +15,7 @@ from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
 from graphmill_plugins.kernels._support import check_size, shape_text
 from graphmill_plugins.kernels.random import _philox
-from graphmill_plugins.kernels.random._rejection import Buffer, Lanes
+from graphmill_plugins.kernels.random._rejection import Lanes, draw_first_accepted
 from graphmill_plugins.kernels.random.generator import advance, check_algorithm
 from graphmill_plugins.kernels.random.stateless import concrete, scrambled
 
@@ -40,55 +40,54 @@ def _stirling_error(k: Any) -> Any:
     return np.where(k <= 9, _STIRLING_ERRORS[np.clip(k, 0, 9).astype(np.intp)], far)
 
 
-def _unit(bits: Any) -> Any:
-    return _philox.unit_of(bits, np.dtype(np.float64))
-
-
-def _buffer(generator: _philox.Philox, outputs: int, method: str) -> Buffer:
-    lanes = Lanes(generator, np.arange(outputs), _STRIDES[method])
-    return Buffer(lanes, outputs, _unit)
-
-
-def _by_inversion(uniforms: Buffer, count: Any, probability: Any, out: Any, pending: Any) -> None:
+def _by_inversion(lanes: Lanes, count: Any, probability: Any, out: Any, pending: Any) -> None:
     """Draw by counting the geometric samples whose sum does not exceed the count."""
     total = np.zeros(out.size)
     out[pending] = 0
     while pending.size:
-        step = np.ceil(np.log(uniforms.take(pending)) / np.log1p(-probability[pending]))
-        total[pending] += step
-        pending = pending[~(total[pending] > count[pending])]
-        out[pending] += 1
+        uniforms = lanes.pairs(pending)[..., ::-1].reshape(pending.size, -1)
+        totals = np.ceil(np.log(uniforms) / np.log1p(-probability[pending, None]))
+        totals[:, 0] += total[pending]
+        np.add.accumulate(totals, axis=1, out=totals)
+        is_within = ~(totals > count[pending, None])
+        out[pending] += np.count_nonzero(is_within, axis=1)
+        total[pending] = totals[:, -1]
+        pending = pending[is_within[:, -1]]
 
 
-def _by_rejection(
-    uniforms: Buffer, counts: Any, probabilities: Any, out: Any, pending: Any
-) -> None:
+def _by_rejection(lanes: Lanes, counts: Any, probabilities: Any, out: Any, pending: Any) -> None:
     """Draw by transformed rejection (Hörmann)."""
-    while pending.size:
-        count, probability = counts[pending], probabilities[pending]
-        deviation = np.sqrt(count * probability * (1 - probability))
-        b = 1.15 + 2.53 * deviation
-        a = -0.0873 + 0.0248 * b + 0.01 * probability
-        odds = probability / (1 - probability)
-        mode = np.floor((count + 1) * probability)
-        u = uniforms.take(pending) - 0.5
-        v = uniforms.take(pending)
+    deviation = np.sqrt(counts * probabilities * (1 - probabilities))
+    b = 1.15 + 2.53 * deviation
+    a = -0.0873 + 0.0248 * b + 0.01 * probabilities
+
+    def attempt(outputs: Any, u: Any, v: Any) -> tuple[Any, Any]:
         us = 0.5 - np.abs(u)
-        k = np.floor((2 * a / us + b) * u + count * probability + 0.5)
-        is_quick = (us >= 0.07) & (v <= 0.92 - 4.2 / b)
-        is_possible = (k >= 0) & (k <= count)
-        safe = np.where(is_possible, k, 0)
-        limit = (
-            (mode + 0.5) * np.log((mode + 1) / (odds * (count - mode + 1)))
-            + (count + 1) * np.log((count - mode + 1) / (count - safe + 1))
-            + (safe + 0.5) * np.log(odds * (count - safe + 1) / (safe + 1))
-            + _stirling_error(mode) + _stirling_error(count - mode)
-            - _stirling_error(safe) - _stirling_error(count - safe)
-        )  # fmt: skip
-        scaled = np.log(v * (2.83 + 5.1 / b) * deviation / (a / (us * us) + b))
-        is_accepted = is_quick | (is_possible & (scaled <= limit))
-        out[pending[is_accepted]] = k[is_accepted]
-        pending = pending[~is_accepted]
+        mean = counts[outputs] * probabilities[outputs]
+        k = np.floor((2 * a[outputs] / us + b[outputs]) * u + mean + 0.5)
+        is_accepted = (us >= 0.07) & (v <= 0.92 - 4.2 / b[outputs])
+        is_possible = (k >= 0) & (k <= counts[outputs])
+        rest = (is_possible & ~is_accepted).nonzero()  # few: the exact test
+        one, us = outputs[rest[0], 0], us[rest]
+        scaled = v[rest] * (2.83 + 5.1 / b[one]) * deviation[one] / (a[one] / (us * us) + b[one])
+        limit = _log_ratio(counts[one], probabilities[one], k[rest])
+        is_accepted[rest] = np.log(scaled) <= limit
+        return k, is_accepted
+
+    draw_first_accepted(lanes, out, pending, attempt)
+
+
+def _log_ratio(count: Any, probability: Any, k: Any) -> Any:
+    """Return the logarithms of the probabilities of `k` successes, less those of the mode."""
+    odds = probability / (1 - probability)
+    mode = np.floor((count + 1) * probability)
+    return (
+        (mode + 0.5) * np.log((mode + 1) / (odds * (count - mode + 1)))
+        + (count + 1) * np.log((count - mode + 1) / (count - k + 1))
+        + (k + 0.5) * np.log(odds * (count - k + 1) / (k + 1))
+        + _stirling_error(mode) + _stirling_error(count - mode)
+        - _stirling_error(k) - _stirling_error(count - k)
+    )  # fmt: skip
 
 
 def binomial(generator: _philox.Philox, counts: Any, probabilities: Any, samples: int) -> Any:
@@ -112,7 +111,8 @@ def binomial(generator: _philox.Philox, counts: Any, probabilities: Any, samples
         ("inversion", drawn & ~is_large, _by_inversion),
         ("rejection", drawn & is_large, _by_rejection),
     ):
-        draw(_buffer(generator, count.size, method), count, rare, out, outputs[chosen])
+        lanes = Lanes(generator, outputs, _STRIDES[method])
+        draw(lanes, count, rare, out, outputs[chosen])
     out = np.where(is_likely & ~is_zero, count - out, out)
     return out.reshape(counts.size, samples).T
 
