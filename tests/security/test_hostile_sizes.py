@@ -121,6 +121,36 @@ SIZES: Final[dict[str, tuple[str, Callable[[], Any], Callable[[], Any]]]] = {
         lambda: np.zeros((N, 1, 1)),
         lambda: np.zeros((1, 1, N)),
     ),
+    "CropAndResize": (
+        (
+            "i = Const(dtype=float32, value='float32: [[[[1.0]]]]'); z = Cast(f, DstT=int32); "
+            "c = Const(dtype=int32, value='int32: [300, 300]'); y = CropAndResize(i, g, z, c)"
+        ),
+        lambda: np.zeros(N),
+        lambda: np.zeros((N, 4)),
+    ),
+    "MatrixDiagV2": (
+        (
+            "d = Cast(g, DstT=uint8); k = Const(dtype=int32, value='int32: [-1, 0]'); "
+            "r = Const(dtype=int32, value='int32: 2'); c = Cast(f, DstT=int32); "
+            "p = Const(dtype=uint8, value='uint8: 0'); y = MatrixDiagV2(d, k, r, c, p)"
+        ),
+        lambda: np.array(20_000_000),
+        lambda: np.zeros((2, 2)),
+    ),
+    "QuantizedConv2DAndRelu": (
+        (
+            "x = Const(dtype=float32, value='float32: [[[[1.0]]]]'); "
+            "a = Const(dtype=float32, value='float32: 0.0'); "
+            "b = Const(dtype=float32, value='float32: 1.0', after=[f, g]); "
+            "q = QuantizeV2(x, a, b, T=quint8); w = QuantizeV2(x, a, b, T=qint8); "
+            "c = QuantizedConv2DAndRelu(q[0], w[0], a, b, a, b, out_type=qint32, "
+            f"strides=[1, 1, 1, 1], padding='VALID', padding_list=[0, 0, 0, {10**9}, 0, 0, 0, 0]); "
+            "y = Dequantize(c[0], c[1], c[2])"
+        ),
+        lambda: np.zeros(1),
+        lambda: np.zeros(1),
+    ),
     "SparseSegmentMeanGrad": (
         f"{_SIZE}n = Const(dtype=int32, value='int32: 1'); y = SparseSegmentMeanGrad(g, s, s, n)",
         lambda: np.zeros(N),

@@ -13,7 +13,14 @@ import numpy as np
 
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
-from graphmill_plugins.kernels._support import check_size, is_numpy, scalar_int, shape_text, to_ints
+from graphmill_plugins.kernels._support import (
+    INT32_MAX,
+    check_size,
+    is_numpy,
+    scalar_int,
+    shape_text,
+    to_ints,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,7 +78,13 @@ class _Band:
 
     def matrix_positions(self) -> tuple[Value, Value, Value]:
         """Return packed row and column of each matrix element, and whether it exists."""
-        row, column = np.arange(self.rows)[:, None], np.arange(self.columns)[None, :]
+        is_small = max(self.rows, self.columns) <= INT32_MAX
+        dtype: np.dtype[Any] = np.dtype(np.int32 if is_small else np.int64)
+        # Positions and temporaries are six integers for each element.
+        shape = (self.rows, self.columns)
+        check_size(shape, "the table of positions", itemsize=6 * dtype.itemsize)
+        row = np.arange(self.rows, dtype=dtype)[:, None]
+        column = np.arange(self.columns, dtype=dtype)[None, :]
         k = column - row
         inside = (self.lower <= k) & (k <= self.upper)
         along = np.minimum(row, column) + self._shift(k)

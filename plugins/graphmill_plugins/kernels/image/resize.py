@@ -281,6 +281,7 @@ def crop_and_resize(
     _check_crops(image, boxes, box_ind, method)
     height, width = output_size(crop_size)
     check_box_values(xp, boxes, box_ind, image.shape[0])
+    check_size((len(boxes), height, width, image.shape[3]), "the crops", itemsize=4)
     boxes = boxes.astype(np.float32)
     y, y_inside = crop_positions(xp, boxes[:, 0], boxes[:, 2], image.shape[1], height)
     x, x_inside = crop_positions(xp, boxes[:, 1], boxes[:, 3], image.shape[2], width)

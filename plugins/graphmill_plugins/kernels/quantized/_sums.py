@@ -9,7 +9,7 @@ import numpy as np
 
 from graphmill_plugins.kernels._matmul import stacked_product
 from graphmill_plugins.kernels._quantize import exact_dtype
-from graphmill_plugins.kernels._support import is_numpy
+from graphmill_plugins.kernels._support import check_size, is_numpy
 from graphmill_plugins.kernels.nn.window_taps import taps_of
 
 if TYPE_CHECKING:
@@ -28,7 +28,9 @@ def convolution_sums(xp: ArrayNamespace, x: Value, w: Value, axes: Sequence[Axis
         w: int32 weights [height, width, input channels, output channels].
         axes: the windows.
     """
-    total = xp.zeros((x.shape[0], *(axis.out for axis in axes), w.shape[3]), np.int32)
+    shape = (x.shape[0], *(axis.out for axis in axes), w.shape[3])
+    check_size(shape, "the convolution", itemsize=4)
+    total = xp.zeros(shape, np.int32)
     dtype = exact_dtype(xp, x, w, w.shape[2])
     multiply = stacked_product if is_numpy(xp) else xp.matmul
     x, w = x.astype(dtype), w.astype(dtype)
@@ -51,6 +53,7 @@ def depthwise_sums(xp: ArrayNamespace, x: Value, w: Value, axes: Sequence[Axis])
         The sums; output channels are ordered by input channel, then by filter.
     """
     shape = (x.shape[0], *(axis.out for axis in axes), w.shape[2] * w.shape[3])
+    check_size(shape, "the convolution", itemsize=4)
     total = xp.zeros((*shape[:-1], *w.shape[2:]), np.int32)
     for tap in taps_of(xp, x, axes):
         total = total + tap.value[..., None] * w[tap.position]
