@@ -23,6 +23,11 @@ if TYPE_CHECKING:
 
 TEXTS: Final = np.array([b"text"] * 3, object)
 ROWS: Final = np.array([[0], [1], [2]])
+IMAGE: Final = np.ones((1, 4, 4, 1), np.float32)
+VOLUME: Final = np.ones((1, 4, 4, 4, 1), np.float32)
+SIZES: Final = np.array([2, 2, 1, 1], np.int32)
+VALID: Final = {"strides": [1, 1, 1, 1], "padding": "VALID"}
+VOLUMES: Final = {"strides": [1, 1, 1, 1, 1], "padding": "VALID"}
 LONG_TEXT: Final = np.array([b"x" * 1000], object)
 
 CALLS: Final[dict[str, tuple[list[Any], dict[str, Any]]]] = {
@@ -31,6 +36,25 @@ CALLS: Final[dict[str, tuple[list[Any], dict[str, Any]]]] = {
     "SparseAddGrad": ([np.ones(3, np.float32), ROWS, ROWS, ROWS], {}),
     "Substr": ([TEXTS, np.zeros(3, np.int32), np.ones(3, np.int32)], {"unit": "UTF8_CHAR"}),
     "StringToHashBucketStrong": ([LONG_TEXT], {"num_buckets": 10, "key": [1, 2]}),
+    "Conv2DBackpropInput": (
+        [
+            np.array([1, 4, 4, 1], np.int32),
+            np.ones((2, 2, 1, 1), np.float32),
+            np.ones((1, 2, 2, 1), np.float32),
+        ],
+        VALID | {"strides": [1, 2, 2, 1]},
+    ),
+    "Conv3D": ([VOLUME, np.ones((2, 2, 2, 1, 1), np.float32)], VOLUMES),
+    "Conv3DBackpropFilterV2": (
+        [VOLUME, np.array([2, 2, 2, 1, 1], np.int32), VOLUME[:, :3, :3, :3]],
+        VOLUMES,
+    ),
+    "DepthwiseConv2dNativeBackpropFilter": ([IMAGE, SIZES, IMAGE[:, :3, :3]], VALID),
+    "MaxPoolGrad": ([IMAGE, IMAGE[:, :3, :3], IMAGE[:, :3, :3]], VALID | {"ksize": [1, 2, 2, 1]}),
+    "SampleDistortedBoundingBoxV2": (
+        [SIZES[:3], np.zeros((1, 1, 4), np.float32), np.array(2, np.float32)],
+        {"max_attempts": 10},
+    ),
     "Multinomial": (
         [np.zeros((2, 200), np.float32), np.array(200, np.int32)],
         {"output_dtype": dtypes.int64},

@@ -13,6 +13,7 @@ import numpy as np
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
+from graphmill.spi.kernels import cancellable
 from graphmill_plugins.kernels._support import shape_text
 from graphmill_plugins.kernels.random._stream import Numbers, numbers_of
 from graphmill_plugins.kernels.random.stateful import GuardedPhilox
@@ -166,7 +167,7 @@ def _sample(
     objects = _objects(boxes, width, height, constraints)
     lowest, highest = (_F(ratio) for ratio in constraints.aspect_ratio)
     chosen = _Box(0, 0, width, height)
-    for _ in range(constraints.attempts):
+    for _ in cancellable(range(constraints.attempts), 64):
         ratio = _F(numbers.unit()) * (highest - lowest) + lowest
         crop = _random_crop(width, height, constraints.area, ratio, numbers)
         if crop is not None and _covers(crop, objects, min_covered):

@@ -196,10 +196,12 @@ def conv3d(x: Array, kernel: Array, planes: Axis, rows: Axis, cols: Axis) -> Arr
     The result is a sum of two-dimensional convolutions, one for each plane of the kernel.
     """
     images, width = x.shape[0], kernel.shape[4]
-    out = np.zeros((images, planes.out, rows.out, cols.out, width), x.dtype)
+    shape = (images, planes.out, rows.out, cols.out, width)
+    check_size(shape, itemsize=x.itemsize)
+    out = np.zeros(shape, x.dtype)
     if out.size == 0:
         return out
-    for tap in range(planes.kernel):
+    for tap in cancellable(range(planes.kernel), 1):
         windows, inputs = planes.overlap(tap)
         part = x[:, inputs]
         flat = part.reshape(-1, *x.shape[2:])

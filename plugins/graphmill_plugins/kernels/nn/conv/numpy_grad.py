@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from graphmill.spi.kernels import cancellable
 from graphmill_plugins.kernels._matmul import product
 from graphmill_plugins.kernels.nn.conv.numpy_conv import conv2d, pad_image, patch_blocks, patches
 from graphmill_plugins.kernels.nn.window import Axis
@@ -48,7 +49,7 @@ def input_gradient_2d(kernel: Array, gradient: Array, rows: Axis, cols: Axis) ->
         return conv2d(gradient, weights, *flipped)
     padded = np.zeros((shape[0], _reach(rows), _reach(cols), depth), gradient.dtype)
     matrix = np.ascontiguousarray(gradient).reshape(-1, width)
-    for kernel_row, kernel_col in np.ndindex(rows.kernel, cols.kernel):
+    for kernel_row, kernel_col in cancellable(np.ndindex(rows.kernel, cols.kernel), 1):
         part = product(matrix, kernel[kernel_row, kernel_col].T)
         target = padded[:, rows.taps(kernel_row), cols.taps(kernel_col)]
         np.add(target, part.reshape(*gradient.shape[:3], depth), out=target)
@@ -73,7 +74,7 @@ def input_gradient(kernel: Array, gradient: Array, axes: tuple[Axis, ...], depth
     planes, rows, cols = axes
     shape = (gradient.shape[0], *(axis.size for axis in axes), depth)
     out = np.zeros(shape, gradient.dtype)
-    for tap in range(planes.kernel):
+    for tap in cancellable(range(planes.kernel), 1):
         windows, inputs = planes.overlap(tap)
         part = gradient[:, windows]
         flat = part.reshape(-1, *part.shape[2:])
@@ -114,7 +115,7 @@ def kernel_gradient(x: Array, gradient: Array, axes: tuple[Axis, ...], groups: i
         return kernel_gradient_2d(x, gradient, *axes)
     planes, rows, cols = axes
     parts = []
-    for tap in range(planes.kernel):
+    for tap in cancellable(range(planes.kernel), 1):
         windows, inputs = planes.overlap(tap)
         before, after = x[:, inputs], gradient[:, windows]
         flat = before.reshape(-1, *before.shape[2:]), after.reshape(-1, *after.shape[2:])
@@ -127,7 +128,8 @@ def depthwise_input_gradient(kernel: Array, gradient: Array, rows: Axis, cols: A
     channels, multiplier = kernel.shape[2:]
     padded = np.zeros((gradient.shape[0], _reach(rows), _reach(cols), channels), gradient.dtype)
     split = gradient.reshape(*gradient.shape[:3], channels, multiplier)
-    for kernel_row, kernel_col in np.ndindex(rows.kernel, cols.kernel) if gradient.size else ():
+    taps = np.ndindex(rows.kernel, cols.kernel) if gradient.size else ()
+    for kernel_row, kernel_col in cancellable(taps, 1):
         target = padded[:, rows.taps(kernel_row), cols.taps(kernel_col)]
         for index in range(multiplier):
             target += split[..., index] * kernel[kernel_row, kernel_col, :, index]
@@ -144,7 +146,7 @@ def depthwise_kernel_gradient(
         return out
     x = pad_image(x, rows, cols)
     split = gradient.reshape(*gradient.shape[:3], channels, multiplier)
-    for kernel_row, kernel_col in np.ndindex(rows.kernel, cols.kernel):
+    for kernel_row, kernel_col in cancellable(np.ndindex(rows.kernel, cols.kernel), 1):
         part = x[:, rows.taps(kernel_row), cols.taps(kernel_col)]
         out[kernel_row, kernel_col] = np.einsum("nhwc,nhwcm->cm", part, split)
     return out

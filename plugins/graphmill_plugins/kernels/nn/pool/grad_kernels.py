@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from graphmill.spi.kernels import cancellable
 from graphmill_plugins.kernels._support import widen
 from graphmill_plugins.kernels.nn.pool.ops import pool_gradient_kernels
 from graphmill_plugins.kernels.nn.pool.plan import window_counts
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -34,6 +35,11 @@ def _overlaps(axes: Sequence[Axis], taps: Sequence[int]) -> tuple[Any, Any]:
     return whole + tuple(pair[0] for pair in pairs), whole + tuple(pair[1] for pair in pairs)
 
 
+def _taps(axes: Sequence[Axis]) -> Iterable[tuple[int, ...]]:
+    """Return the positions in a window; an iteration ends when the step is cancelled."""
+    return cancellable(np.ndindex(*(axis.kernel for axis in axes)), 1)
+
+
 def max_pool_gradient(x: Array, out: Array, gradient: Array, axes: Sequence[Axis]) -> Array:
     """Add each window's gradient to its first maximum, or to all for volumes."""
     to_all = len(axes) == 3
@@ -41,7 +47,7 @@ def max_pool_gradient(x: Array, out: Array, gradient: Array, axes: Sequence[Axis
         return _gradient_of_first(x, out.shape, gradient, axes)
     total = np.zeros(x.shape, widen(gradient.dtype))
     pending = np.ones(out.shape, bool)
-    for taps in np.ndindex(*(axis.kernel for axis in axes)):
+    for taps in _taps(axes):
         windows, inputs = _overlaps(axes, taps)
         hit = pending[windows] & (x[inputs] == out[windows])
         total[inputs] += np.where(hit, gradient[windows], 0)
@@ -58,14 +64,13 @@ def _gradient_of_first(
     """Add each window's gradient to the first element that no later element exceeds."""
     largest = np.empty(windows_shape, x.dtype)
     chosen = np.full(windows_shape, -1)
-    all_taps = list(np.ndindex(*(axis.kernel for axis in axes)))
-    for tap, taps in enumerate(all_taps):
+    for tap, taps in enumerate(_taps(axes)):
         windows, inputs = _overlaps(axes, taps)
         is_larger = (chosen[windows] < 0) | (largest[windows] < x[inputs])
         largest[windows] = np.where(is_larger, x[inputs], largest[windows])
         chosen[windows] = np.where(is_larger, tap, chosen[windows])
     total = np.zeros(x.shape, widen(gradient.dtype))
-    for tap, taps in enumerate(all_taps):
+    for tap, taps in enumerate(_taps(axes)):
         windows, inputs = _overlaps(axes, taps)
         total[inputs] += np.where(chosen[windows] == tap, gradient[windows], 0)
     return total.astype(gradient.dtype, copy=False)
@@ -77,7 +82,7 @@ def avg_pool_gradient(shape: Sequence[int], gradient: Array, axes: Sequence[Axis
     wide = widen(dtype)
     share = gradient.astype(wide, copy=False) / window_counts(axes, wide)
     total = np.zeros(shape, wide)
-    for taps in np.ndindex(*(axis.kernel for axis in axes)):
+    for taps in _taps(axes):
         windows, inputs = _overlaps(axes, taps)
         total[inputs] += share[windows]
     return total.astype(dtype, copy=False)
