@@ -3,16 +3,20 @@
 
     python tools/sweep_limits.py [--op Conv2D] [--family nn] [--cases 2] [--out found.jsonl]
     python tools/sweep_limits.py --grow --deadline 0.2 --late 1
+    python tools/sweep_limits.py --sample 100 --seed 1
 
 Takes op cases and makes one value of an attr or input large at a time; with `--grow`, makes all
 inputs large instead: more elements, and longer strings. Each instance runs in a child process with
 a limit for its memory, under a deadline (of 2 s) and a small memory budget. Reported are
 
-- `late`: the step had not ended some time (2 s) after its deadline;
+- `late`: the step took some seconds of processor time (2 s) beyond its deadline, or had not ended
+  `GIVE_UP_SECONDS` after it;
 - `memory`: it took much more than the budget, and was not refused by the budget;
+- `internal`: its error is a fault of graphmill: an internal one that no kernel raises itself, or
+  no error of graphmill;
 - `crash`: the child process ended.
 
-The instances are the same in each run.
+The instances are the same in each run with the same options.
 """
 
 from __future__ import annotations
@@ -25,12 +29,14 @@ import json
 import math
 import os
 import queue
+import random
 import resource
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+import traceback
 from collections import Counter, defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -48,8 +54,10 @@ if TYPE_CHECKING:
 
     from graphmill.testing.case import Case
 
-GIVE_UP_SECONDS: Final = 10.0
+GIVE_UP_SECONDS: Final = 30.0
 """Seconds after its deadline at which a child process is killed."""
+START_SECONDS: Final = 300.0
+"""Seconds in which a child process must be ready, even on a busy machine."""
 BUDGET: Final = 64 << 20
 EXCESS: Final = 4
 """The multiple of the budget that a step may use: all arrays are checked one by one."""
@@ -62,6 +70,8 @@ GROWN_ELEMENTS: Final = 1 << 20
 """Maximum number of elements of a grown input."""
 GROWN_TEXT: Final = 1 << 22
 """Maximum number of bytes of all strings of a grown input together."""
+FAULTS: Final = ("late", "memory", "internal", "crash")
+"""The outcomes that are reported."""
 UNCHANGED: Final = frozenset({"seed", "seed2", "SleepOp", "SleepIdentityOp", "SleepDataset"})
 
 
@@ -74,6 +84,8 @@ def main() -> int:
     parser.add_argument("--grow", action="store_true", help="make all inputs large instead")
     parser.add_argument("--deadline", type=float, default=2.0, help="of each step, in seconds")
     parser.add_argument("--late", type=float, default=2.0, help="seconds that are late")
+    parser.add_argument("--sample", type=int, help="number of random instances (default: all)")
+    parser.add_argument("--seed", type=int, default=0, help="of the random instances")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
@@ -83,17 +95,38 @@ def main() -> int:
         out = stack.enter_context(Path(options.out).open("w")) if options.out else None
         runner = Child(options)
         stack.callback(runner.stop)
-        for case in chosen(options):
-            for change in GROWTH if options.grow else changes_of(case):
-                found = runner.run(case.id, change)
-                counts[found["outcome"]] += 1
-                if found["outcome"] in ("late", "memory", "crash"):
-                    found |= {"op": case.op, "case": case.id, "change": change}
-                    print(json.dumps(found), flush=True)
-                    if out:
-                        print(json.dumps(found), file=out, flush=True)
+        for case, change in instances(options):
+            found = runner.run(case.id, change)
+            counts[found["outcome"]] += 1
+            if found["outcome"] in FAULTS:
+                found |= {"op": case.op, "case": case.id, "change": change}
+                print(json.dumps(found), flush=True)
+                if out:
+                    print(json.dumps(found), file=out, flush=True)
     print(", ".join(f"{count} {name}" for name, count in sorted(counts.items())))
-    return int(any(counts[name] for name in ("late", "memory", "crash")))
+    return int(any(counts[name] for name in FAULTS))
+
+
+def instances(options: argparse.Namespace) -> Iterator[tuple[Case, list[Any]]]:
+    """Return pairs of a case and a change of it: all of them, or a sample."""
+    if options.sample is None:
+        for case in chosen(options):
+            for change in changes(case, options):
+                yield case, change
+        return
+    rng = random.Random(options.seed)
+    cases = list(chosen(options))
+    left = options.sample
+    while left:
+        case = rng.choice(cases)
+        if found := changes(case, options):
+            yield case, rng.choice(found)
+            left -= 1
+
+
+def changes(case: Case, options: argparse.Namespace) -> list[list[Any]]:
+    """Return the changes of a case that the options ask for."""
+    return list(map(list, GROWTH)) if options.grow else changes_of(case)
 
 
 def chosen(options: argparse.Namespace) -> Iterator[Case]:
@@ -284,7 +317,7 @@ class Child:
         threading.Thread(
             target=_forward, args=(self._process.stdout, self._lines), daemon=True
         ).start()
-        self._lines.get(timeout=60)  # it is ready
+        self._lines.get(timeout=START_SECONDS)  # it is ready
 
 
 def _forward(stream: Any, lines: queue.Queue[str]) -> None:
@@ -325,7 +358,7 @@ def run_instance(
     config.graphmill.memory_budget_bytes = BUDGET
     config.graph_options.optimizer_options.opt_level = -1
     before = _reset_peak()
-    started = time.monotonic()
+    started, processor_time = time.monotonic(), time.process_time()
     failure: BaseException | None = None
     try:
         with graphmill.Session(graph=graph.graph_def, config=config) as session:
@@ -334,16 +367,30 @@ def run_instance(
     except Exception as error:  # noqa: BLE001 - errors are outcomes
         failure = error
     seconds = time.monotonic() - started
+    processor_time = time.process_time() - processor_time
     taken = _peak() - before
     text = "" if failure is None else f"{type(failure).__name__}: {failure}"[:300]
     outcome = "error" if failure is not None else "done"
     if isinstance(failure, errors.DeadlineExceededError):
         outcome = "stopped"
-    if seconds > options.deadline + options.late:
+    if processor_time > options.deadline + options.late:
         outcome = "late"
     elif taken > EXCESS * BUDGET or _is_out_of_memory(failure):
         outcome = "memory"
+    elif _is_internal(failure):
+        outcome = "internal"
     return {"outcome": outcome, "seconds": round(seconds, 1), "mb": taken >> 20, "error": text}
+
+
+def _is_internal(failure: BaseException | None) -> bool:
+    """Return whether a failure is a fault of graphmill.
+
+    Some kernels raise an `InternalError` for invalid arguments, as TensorFlow's do.
+    """
+    if not isinstance(failure, errors.InternalError):
+        return failure is not None and not isinstance(failure, errors.OpError)
+    place = Path(traceback.extract_tb(failure.__traceback__)[-1].filename)
+    return failure.__cause__ is not None or Path(graphmill.__file__).parent in place.parents
 
 
 def _is_out_of_memory(failure: BaseException | None) -> bool:
