@@ -289,17 +289,44 @@ def test_text_with_a_long_string_is_formatted_quickly() -> None:
     assert time.process_time() - started < 3
 
 
-def test_gradients_of_repeated_keys_are_refused() -> None:
-    graph = graph_of(
-        "x = Const(dtype=float32, value='float32: [1.0]'); "
-        "i = Const(dtype=int64, value='int64: [[7, 0, 1], [7, 1, 2]]'); "
-        "k = Const(dtype=int64, value='int64: 7'); y = UnbatchGrad(x, i, x, k)"
-    )
+_SHARED: Final = (
+    "x = Const(dtype=float32, value='float32: [1.0]'); k = Const(dtype=int64, value='int64: 1'); "
+    "i = Const(dtype=int32, value='int32: [0]'); z = Const(dtype=int32, value='int32: 0'); "
+)
+_MAPPED: Final = f"{_SHARED}s = MapStage(k, i, [x], dtypes=[float32], shared_name='s'); "
+SHARED: Final = {
+    "Unstage": (
+        f"{_SHARED}s = Stage([x], dtypes=[float32], shared_name='s'); "
+        "y = Unstage(dtypes=[int32], shared_name='s', after=[s])"
+    ),
+    "StagePeek": (
+        f"{_SHARED}s = Stage([x], dtypes=[float32], shared_name='s'); "
+        "y = StagePeek(z, dtypes=[string], shared_name='s', after=[s])"
+    ),
+    "MapUnstage": f"{_MAPPED}y = MapUnstage(k, i, dtypes=[int32], shared_name='s', after=[s])",
+    "MapUnstageNoKey": (
+        f"{_MAPPED}u = MapUnstageNoKey(i, dtypes=[int32], shared_name='s', after=[s]); "
+        "y = Identity(u[1])"
+    ),
+    "UnbatchGrad": (
+        f"{_SHARED}e = Const(dtype=float32, value='float32[0]'); n = Cast(x, DstT=int32); "
+        "j = Const(dtype=int64, value='int64[0,3]'); "
+        "b = Const(dtype=int64, value='int64: [[1, 0, 1], [2, 1, 2]]'); "
+        "l = Const(dtype=int64, value='int64: 2'); a = UnbatchGrad(e, j, x, k, shared_name='s'); "
+        "y = UnbatchGrad(n, b, n, l, shared_name='s', after=[a])"
+    ),
+}
+
+
+@pytest.mark.parametrize("op", SHARED)
+def test_nodes_of_other_types_do_not_get_what_a_name_shares(op: str) -> None:
+    """TensorFlow ends with an internal error, or ends the process."""
     with (
-        graphmill.Session(graph=graph, config=CONFIG) as session,
-        pytest.raises(errors.InvalidArgumentError, match="names a key twice"),
+        graphmill.Session(graph=graph_of(SHARED[op]), config=CONFIG) as session,
+        pytest.raises(errors.InvalidArgumentError, match="float32") as caught,
     ):
         session.run("y:0")
+    assert caught.value.op_type == op
 
 
 @pytest.mark.parametrize("part", ["replica", "task", "device:CPU", "cpu"])

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from graphmill.dtypes import as_dtype
 from graphmill.errors import InvalidArgumentError, ResourceExhaustedError
 from graphmill.spi import DEAD, kernel
-from graphmill.spi.kernels import num_bytes_of_value
+from graphmill.spi.kernels import dtype_of_value, has_dtype, num_bytes_of_value
 from graphmill_plugins.kernels._support import scalar_int
 from graphmill_plugins.kernels.data_flow._staging import Store
 from graphmill_plugins.kernels.state.value import keepable, resource_key
@@ -143,12 +144,23 @@ class _AreaKernel:
         return ctx.wait(lambda: f"{what} in staging area '{self._name}' ({area})")
 
     def _checked(self, values: list[Value]) -> list[Value]:
-        """Return the components of an element, checked against the number of outputs."""
+        """Return the components of an element, checked against number and types of the outputs."""
         if len(values) != len(self._dtypes):
             raise InvalidArgumentError(
                 f"Mismatch stage/unstage: {len(values)} vs. {len(self._dtypes)}; both nodes need "
                 "the same dtypes"
             )
+        return self._of_types(values)
+
+    def _of_types(self, values: list[Value]) -> list[Value]:
+        """Return components of an element, checked against the types of the outputs."""
+        for value, dtype in zip(values, self._dtypes, strict=False):
+            if not has_dtype(value, dtype):
+                raise InvalidArgumentError(
+                    f"staging area '{self._name}' has a component of "
+                    f"{as_dtype(dtype_of_value(value)).name} where the node returns {dtype.name}; "
+                    "both nodes need the same dtypes"
+                )
         return values
 
 
@@ -269,7 +281,7 @@ class _MapKernel(_AreaKernel):
 
     def _outputs(self, values: list[Value]) -> list[Value]:
         """Return components, and dead values for the outputs that have none."""
-        return values + [DEAD] * (len(self._dtypes) - len(values))
+        return self._of_types(values) + [DEAD] * (len(self._dtypes) - len(values))
 
 
 @kernel(

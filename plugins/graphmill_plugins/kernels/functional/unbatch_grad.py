@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphmill.errors import CancelledError, InvalidArgumentError
+from graphmill.errors import CancelledError, InternalError, InvalidArgumentError
 from graphmill.spi import kernel
 from graphmill.spi.process import fork_safe_lock, track_forks
 from graphmill_plugins.kernels._support import shape_text
@@ -52,6 +52,7 @@ class _WaitingBatch:
 
     keys: list[int]
     missing: set[int]
+    dtype: np.dtype[Any]
     done: Done
 
 
@@ -94,7 +95,7 @@ class Gradients:
             self._available[key] = gradient
             if keys is not None:
                 missing = {other for other in keys if other not in self._available}
-                self._waiting[key] = _WaitingBatch(keys, missing, done)
+                self._waiting[key] = _WaitingBatch(keys, missing, gradient.dtype, done)
             for batch_key, batch in list(self._waiting.items()):
                 batch.missing.discard(key)
                 if not batch.missing:
@@ -117,9 +118,11 @@ class Gradients:
     def _joined(self, batch: _WaitingBatch) -> Call:
         parts = [self._available.pop(key, None) for key in batch.keys]
         if any(part is None for part in parts):
-            # TensorFlow reports an internal error here: "bad bookkeeping of available tensors."
+            return partial(batch.done, error=InternalError("bad bookkeeping of available tensors."))
+        if any(part.dtype != batch.dtype for part in parts):
+            types = ", ".join(sorted({part.dtype.name for part in parts}))
             error = InvalidArgumentError(
-                f"batch_index names a key twice, or one of another batch: {batch.keys[:10]}"
+                f"a batch of {batch.dtype.name} cannot have gradients of {types}"
             )
             return partial(batch.done, error=error)
         if len({np.shape(part)[1:] for part in parts}) > 1 or not np.ndim(parts[0]):
