@@ -89,10 +89,16 @@ def floor_div(xp: ArrayNamespace, T: np.dtype[Any]) -> Binary:
 
 @kernel("FloorMod", make=True)
 def floor_mod(xp: ArrayNamespace, T: np.dtype[Any]) -> Binary:
-    """Return the remainder that has the divisor's sign."""
+    """Return the remainder that has the divisor's sign; a zero has the dividend's."""
     if T.kind in "iu":
         return _integer(xp, operator.mod if is_numpy(xp) else xp.remainder)
-    return in_float32(T, xp.remainder)
+    return in_float32(T, _floored_remainder if is_numpy(xp) else xp.remainder)
+
+
+def _floored_remainder(x: Value, y: Value) -> Value:
+    rest = np.remainder(x, y)  # a zero has the divisor's sign
+    is_zero = rest == 0
+    return np.where(is_zero, np.copysign(rest, x), rest) if np.any(is_zero) else rest
 
 
 @kernel("Mod", "TruncateMod", make=True)
