@@ -182,6 +182,18 @@ def are_in_order(indices: Value) -> bool:
     return True
 
 
+def check_ascending(indices: Value) -> None:
+    """Check that the rows of indices are in ascending order, and that none is repeated.
+
+    Raises:
+        InvalidArgumentError: they are not.
+    """
+    if not are_in_order(indices):
+        raise InvalidArgumentError("indices are out of order; sort them by SparseReorder")
+    if (indices[1:] == indices[:-1]).all(axis=1).any():
+        raise InvalidArgumentError("indices are repeated")
+
+
 def are_among(numbers: Value, others: Value) -> Value:
     """Return a mask of the `numbers` that occur in the ascending array `others`."""
     if not len(others):

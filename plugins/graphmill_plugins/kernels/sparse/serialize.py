@@ -20,7 +20,7 @@ from graphmill.spi.process import fork_safe_lock
 from graphmill.spi.protos import TensorProto, tensor_proto_to_numpy, write_varint
 from graphmill_plugins.kernels._support import check_size, refuse_objects, shape_text
 from graphmill_plugins.kernels._variant import TensorVariant
-from graphmill_plugins.kernels.sparse._sparse import check_bounds, check_parts
+from graphmill_plugins.kernels.sparse._sparse import check_ascending, check_bounds, check_parts
 from graphmill_plugins.kernels.state.value import resource_key
 
 if TYPE_CHECKING:
@@ -83,7 +83,8 @@ def _rows(indices: Value, values: Value, shape: Value) -> list[Parts]:
     """Return the rows of a sparse tensor as sparse tensors whose rank is one lower.
 
     Raises:
-        InvalidArgumentError: the rank is below 2, or indices are out of range or out of order.
+        InvalidArgumentError: the rank is below 2, or indices are out of range, out of order or
+            repeated.
     """
     sizes = check_parts(indices, values, shape)
     if len(sizes) < 2:
@@ -91,11 +92,9 @@ def _rows(indices: Value, values: Value, shape: Value) -> list[Parts]:
             f"Rank of input SparseTensor should be > 1, but saw rank: {len(sizes)}"
         )
     check_bounds(indices, sizes)
+    check_ascending(indices)
     check_size((sizes[0],), "the list of rows", itemsize=_ROW_SIZE)
-    numbers = indices[:, 0]
-    if (np.diff(numbers) < 0).any():
-        raise InvalidArgumentError("indices are out of order; sort them by SparseReorder")
-    bounds = np.searchsorted(numbers, np.arange(sizes[0] + 1)).tolist()
+    bounds = np.searchsorted(indices[:, 0], np.arange(sizes[0] + 1)).tolist()
     return [
         (indices[start:stop, 1:], values[start:stop], shape[1:])
         for start, stop in cancellable(itertools.pairwise(bounds))

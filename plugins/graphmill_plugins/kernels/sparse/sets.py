@@ -18,7 +18,7 @@ from graphmill_plugins.kernels._support import check_size, shape_text
 from graphmill_plugins.kernels.segment_reduce import run_lengths, run_starts, within_runs
 from graphmill_plugins.kernels.sparse._sparse import (
     are_among,
-    are_in_order,
+    check_ascending,
     check_bounds,
     check_parts,
     flat_positions,
@@ -70,9 +70,7 @@ def _sparse_sets(indices: Value, values: Value, shape: Value, validate: bool) ->
         check_bounds(indices, sizes)
         positions = flat_positions(indices, sizes)
         if not (positions[1:] > positions[:-1]).all():
-            if are_in_order(indices):
-                raise InvalidArgumentError("indices are repeated")
-            raise InvalidArgumentError("indices are out of order; sort them by SparseReorder")
+            check_ascending(indices)
     else:
         check_bounds(indices[:, :-1], outer)
     return _Sets(outer, flat_positions(indices[:, :-1], outer), values)
