@@ -21,7 +21,7 @@ from graphmill.runtime.rendezvous import IntraProcessRendezvous
 from graphmill.runtime.steps.cancellation import CancellationManager
 from graphmill.runtime.steps.step_runner import StepRunner
 from graphmill.runtime.threads.thread_pool import ThreadPool
-from graphmill.session.steps import step
+from graphmill.session.steps import step_with_options
 from graphmill.testing.timeouts import TIMEOUT, no_leaked_threads
 from graphmill_plugins.cpu.device import CpuDevice
 from graphmill_plugins.default_executor import executor_state
@@ -138,7 +138,7 @@ def points(monkeypatch: pytest.MonkeyPatch) -> Points:
         begin(runner, *args)
         runner.watches.append(made.reach)
 
-    monkeypatch.setattr(step, "CancellationManager", Watched)
+    monkeypatch.setattr(step_with_options, "CancellationManager", Watched)
     monkeypatch.setattr(CpuDevice, "compute_of", compute_of)
     monkeypatch.setattr(StepRunner, "__init__", begin_watched)
     monkeypatch.setattr(executor_state, "WORTH_A_THREAD_NS", 0)

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphmill import proto
 from graphmill.errors import (
     CancelledError,
-    DeadlineExceededError,
     InternalError,
     InvalidArgumentError,
     OpError,
@@ -24,14 +21,10 @@ from graphmill.runtime.process.references import counts_prove_ownership, referen
 from graphmill.runtime.process.shutdown import SHUTDOWN
 from graphmill.runtime.steps.call_frame import CallFrame
 from graphmill.runtime.steps.cancel_grace import CancellationGracePeriod
-from graphmill.runtime.steps.cancellation import CancellationManager
 from graphmill.runtime.steps.deadlock_detector import DeadlockDetector
 from graphmill.runtime.steps.step_container import StepContainer
 from graphmill.runtime.steps.step_runner import RUNNING, StepRunner, leave
-from graphmill.runtime.steps.step_stats import StepStatsCollector, now
 from graphmill.runtime.threads.abandonable_thread import run_in_abandonable_thread
-from graphmill.session.options import as_message
-from graphmill.session.reports.cost_model import is_cost_step
 from graphmill.session.steps.step_ids import next_step_id
 from graphmill.session.steps.transfer import identity
 
@@ -39,9 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from graphmill.lowering.partitioning.build_executors import PerPartition
-    from graphmill.plugin.step_observers import StepInfo
-    from graphmill.proto.config_pb2 import ConfigProto, RunMetadata, RunOptions
-    from graphmill.runtime.threads.deadline_timers import DeadlineTimer
+    from graphmill.runtime.steps.cancellation import CancellationManager
     from graphmill.session.direct_session import DirectSession
     from graphmill.session.executors_cache import ExecutorsAndKeys
     from graphmill.typing import Value
@@ -77,122 +68,8 @@ def run_step(
         step_container=container,
         sync_on_finish=executors.syncs_devices,
     )
-    _run(session, executors, args, executors.serving)
+    run_executors(session, executors, args, executors.serving)
     return step_results(executors, frame, may_alias=session.fetches_may_alias)
-
-
-def run_step_with_options(
-    session: DirectSession,
-    executors: ExecutorsAndKeys,
-    values: Sequence[Value],
-    options: RunOptions | None,
-    run_metadata: RunMetadata | None,
-    cancellation: CancellationManager | None = None,
-) -> list[Value]:
-    """Run a step under `RunOptions`; notify observers and fill `run_metadata` if it is given.
-
-    Raises:
-        DeadlineExceededError: `timeout_in_ms` ran out.
-        OpError: the first error of the step.
-    """
-    run_options = as_message(proto.RunOptions, options, "options")
-    _check_partition_graphs(run_options, session.config)
-    pool = session.thread_pool(run_options.inter_op_thread_pool)
-    wants_costs = is_cost_step(session.config.graph_options, executors.step_count)
-    is_traced = wants_costs or run_options.trace_level > proto.RunOptions.NO_TRACE
-    reports_memory = run_options.report_tensor_allocations_upon_oom
-    collector = StepStatsCollector() if is_traced or reports_memory else None
-    step_id = next_step_id()
-    frame = CallFrame(values, len(executors.fetches))
-    cancellation = CancellationManager(
-        session.cancellation if cancellation is None else cancellation
-    )
-    timeout = _timeout(run_options, session.config)
-    args = ExecutorArgs(
-        step_id,
-        frame,
-        runner=StepRunner(pool),
-        cancellation_manager=cancellation,
-        session_state=session.session_state,
-        session_handle=session.name,
-        stats_collector=collector,
-        step_container=StepContainer(step_id),
-        sync_on_finish=executors.syncs_devices,
-        start_time=time.monotonic(),
-        deadline=None if timeout is None else time.monotonic() + timeout,
-    )
-    if run_options.debug_options.debug_tensor_watch_opts:
-        from graphmill.session.debugging.debug_metadata import publish_step  # few steps are watched
-
-        signature = executors.feeds, executors.fetches, executors.targets
-        broker = session.effects.broker("a debug watch")
-        publish_step(signature, run_options, step_id, executors.step_count, broker)
-    items = executors.serving
-    started = now()
-    timer = None if timeout is None else _start_timer(timeout, cancellation)
-    metadata: RunMetadata | None = None
-    failure: OpError | None = None
-    observers = session.host.step_observers
-    step = None
-    if observers is not None:
-        step = _step_info(step_id, session, executors)
-        observers.started(step)
-    try:
-        if collector is None:
-            _run(session, executors, args, items)
-        else:
-            _run_traced(session, executors, args, items, collector if reports_memory else None)
-    except OpError as error:
-        failure = error
-        raise
-    finally:
-        if timer is not None:
-            timer.cancel()
-        cancellation.close()
-        if run_metadata is not None:
-            from graphmill.session.reports.step_metadata import (  # few want it
-                Measured,
-                fill_metadata,
-            )
-
-            measured = None
-            if collector is not None and is_traced:
-                ended = None if failure is not None else now()
-                measured = Measured(collector, executors, items, started, ended, session.host.ops)
-            metadata = fill_metadata(
-                run_metadata, items, run_options, session.config, measured, wants_costs=wants_costs
-            )
-        if observers is not None and step is not None:
-            observers.finished(step, time.monotonic() - args.start_time, failure, metadata)
-    return step_results(executors, frame, may_alias=session.fetches_may_alias)
-
-
-def _run_traced(
-    session: DirectSession,
-    executors: ExecutorsAndKeys,
-    args: ExecutorArgs,
-    items: Sequence[PerPartition],
-    of_memory: StepStatsCollector | None,
-) -> None:
-    """Run a step that records its nodes; `of_memory` requests a report if memory runs out."""
-    from graphmill.runtime.steps.activity import step_activity  # few steps are traced
-
-    try:
-        with step_activity(args.step_id):
-            _run(session, executors, args, items)
-    except ResourceExhaustedError as error:
-        if of_memory is not None:
-            from graphmill.session.reports.memory_report import add_memory_report
-
-            add_memory_report(error, session.devices, of_memory)
-        raise
-
-
-def _step_info(step_id: int, session: DirectSession, executors: ExecutorsAndKeys) -> StepInfo:
-    """Return the argument of step observers; None if the host has none."""
-    from graphmill.plugin.step_observers import StepInfo
-
-    return StepInfo(step_id, session.name, executors.feeds, executors.fetches, executors.targets)
 
 
 def _run_items(session: DirectSession, items: Sequence[PerPartition], args: ExecutorArgs) -> None:
@@ -212,18 +89,29 @@ def _run_items_within(limit: int) -> Callable[..., None]:
     return with_memory_limit(limit, _run_items)
 
 
-def _run(
+def run_executors(
     session: DirectSession,
     executors: ExecutorsAndKeys,
     args: ExecutorArgs,
     items: Sequence[PerPartition],
 ) -> None:
+    """Run the executors of a step.
+
+    Args:
+        session: the session of the step.
+        executors: the executors of its signature.
+        args: the step.
+        items: those of them that are serving; a rebuild may replace them during the step.
+
+    Raises:
+        OpError: the first error of the step.
+        KeyboardInterrupt: the step was interrupted; a note says what it did.
+    """
     if SHUTDOWN.has_begun:
         SHUTDOWN.exit_daemon()
     count = executors.step_count = executors.step_count + 1
     executors.last_step = args.step_id
     began = 0.0
-    # This step runs on `items`, which were chosen before, however soon the rebuild is done.
     if count >= executors.build_at and session.hot_steps.build_later(executors):
         began = time.perf_counter()
     is_done = False
@@ -276,7 +164,7 @@ def _run(
             session.devices.clear_containers([container.name])
 
 
-SHUTDOWN.busy_code.add(_run.__code__)
+SHUTDOWN.busy_code.add(run_executors.__code__)
 
 
 def _run_in_abandonable_thread(
@@ -385,28 +273,3 @@ def _count_ours() -> tuple[int, int]:
 
 
 _ONLY_OURS, _BASE_ONLY_OURS = _count_ours()
-
-
-def _timeout(options: RunOptions, config: ConfigProto) -> float | None:
-    """Return the timeout of the step in seconds; None for none."""
-    milliseconds = options.timeout_in_ms
-    if milliseconds <= 0:
-        milliseconds = config.operation_timeout_in_ms
-    return min(milliseconds / 1000, threading.TIMEOUT_MAX) if milliseconds > 0 else None
-
-
-def _start_timer(timeout: float, cancellation: CancellationManager) -> DeadlineTimer:
-    from graphmill.runtime.threads.deadline_timers import DEADLINE_TIMERS  # few steps have one
-
-    error = DeadlineExceededError(
-        f"the step did not end within its timeout of {timeout * 1000:.0f} ms"
-    )
-    return DEADLINE_TIMERS.start(timeout, partial(cancellation.start_cancel, error))
-
-
-def _check_partition_graphs(options: RunOptions, config: ConfigProto) -> None:
-    if options.output_partition_graphs and config.experimental.disable_output_partition_graphs:
-        raise InvalidArgumentError(
-            "RunOptions.output_partition_graphs() is not supported when "
-            "disable_output_partition_graphs is true."
-        )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from graphmill.errors import (
     InvalidValueError,
 )
-from graphmill.session.steps.step import run_step, run_step_with_options
+from graphmill.session.steps.step import run_step
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -48,6 +48,10 @@ def execute(
         convert(value) for convert, value in zip(executors.converters, values, strict=True)
     ]
     if _needs_options(session, options, run_metadata):
+        from graphmill.session.steps.step_with_options import (  # few steps have options
+            run_step_with_options,
+        )
+
         results = run_step_with_options(
             session, executors, converted, options, run_metadata, cancellation
         )
