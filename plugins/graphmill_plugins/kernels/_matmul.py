@@ -14,10 +14,10 @@ import numpy as np
 
 from graphmill.spi.process import find_blas_threads
 from graphmill_plugins.kernels._helper_threads import HELPERS
-from graphmill_plugins.kernels._support import check_size
+from graphmill_plugins.kernels._support import check_size, is_numpy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from graphmill.spi import ArrayNamespace, Value
     from graphmill.spi.process import SingleThreaded
@@ -72,6 +72,11 @@ def product_into(a: Any, b: Any, out: Any) -> Any:
             parts = [(a[cut], b, out[cut]) for cut in _cuts(rows, pieces)]
         HELPERS.run([partial(np.matmul, left, right, out=part) for left, right, part in parts])
     return out
+
+
+def matmul_of(xp: ArrayNamespace) -> Callable[[Any, Any], Any]:
+    """Return the function that multiplies stacks of matrices of a namespace."""
+    return stacked_product if is_numpy(xp) else xp.matmul
 
 
 def stacked_product(x: Any, y: Any) -> Any:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from graphmill.errors import InvalidArgumentError
-from graphmill_plugins.kernels._matmul import stacked_product
-from graphmill_plugins.kernels._support import is_numpy, shape_text, unfused
+from graphmill_plugins.kernels._matmul import matmul_of
+from graphmill_plugins.kernels._support import shape_text, unfused
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -200,7 +200,7 @@ def exact_dtype(xp: ArrayNamespace, left: Value, right: Value, depth: int) -> np
 def exact_product(xp: ArrayNamespace, left: Value, right: Value) -> Value:
     """Multiply int32 matrices."""
     dtype = exact_dtype(xp, left, right, left.shape[1])
-    multiply = stacked_product if is_numpy(xp) else xp.matmul
+    multiply = matmul_of(xp)
     return multiply(left.astype(dtype), right.astype(dtype)).astype(np.int32)
 
 

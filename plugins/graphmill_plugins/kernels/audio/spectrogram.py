@@ -13,6 +13,7 @@ import numpy as np
 
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
+from graphmill_plugins.kernels._matmul import matmul_of
 from graphmill_plugins.kernels._support import check_size, scalar_int, shape_text
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ def mfcc(
     low, high = lower_frequency_limit, upper_frequency_limit
     _check(spectrogram, rate, filterbank_channel_count, dct_coefficient_count, low, high)
     filters = _filters(spectrogram.shape[2], rate, filterbank_channel_count, low, high)
-    filtered = xp.matmul(xp.sqrt(spectrogram.astype(np.float64)), filters)
+    filtered = matmul_of(xp)(xp.sqrt(spectrogram.astype(np.float64)), filters)
     logs = xp.log(xp.maximum(filtered, _FLOOR))
     cosines = _cosines(filterbank_channel_count, dct_coefficient_count)
-    return xp.matmul(logs, cosines).astype(np.float32)
+    return matmul_of(xp)(logs, cosines).astype(np.float32)

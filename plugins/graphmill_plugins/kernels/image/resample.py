@@ -15,6 +15,7 @@ import numpy as np
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
+from graphmill_plugins.kernels._matmul import matmul_of, product, stacked_product
 from graphmill_plugins.kernels._support import check_size, shape_text
 from graphmill_plugins.kernels.image import _sampling_kernels
 from graphmill_plugins.kernels.image._taps import all_used, matrix_taps, tapped, transposed
@@ -125,7 +126,7 @@ def resampled(
     NumPy sums the inputs of nonzero weight alone if a pixel is not finite, so that it does not
     change other outputs; programs check that all are finite, and callers may (`is_checked`).
     """
-    images = images.astype(np.float32)
+    matmul, images = matmul_of(xp), images.astype(np.float32)
     if xp is np and not is_checked and not is_finite(images):
         return tapped(images, matrix_taps(down), matrix_taps(across))
     limit = _MAX_NUMPY_TAPS if xp is np else _MAX_TAPS
@@ -134,25 +135,25 @@ def resampled(
         if xp is np and len(down) <= images.shape[1]:
             return _rows_first(images, down, across)
         planes = xp.moveaxis(images, -1, 1)
-        products = xp.matmul(xp.matmul(down, planes), xp.asarray(across.T))
+        products = matmul(matmul(down, planes), xp.asarray(across.T))
         return xp.moveaxis(products, 1, -1)
     if of_rows is not None:
         images = _gathered_sums(xp, images, *of_rows, axis=1)
     else:
         batch, height, width, channels = images.shape
-        rows = xp.matmul(down, images.reshape(batch, height, width * channels))
+        rows = matmul(down, images.reshape(batch, height, width * channels))
         images = rows.reshape(batch, len(down), width, channels)
     if of_columns is not None:
         return _gathered_sums(xp, images, *of_columns, axis=2)
-    return xp.matmul(across, images)
+    return matmul(across, images)
 
 
 def _rows_first(images: Value, down: Any, across: Any) -> Value:
     """Return the products on NumPy: fewer rows are left for the copy that puts channels first."""
     batch, height, width, channels = images.shape
-    rows = np.matmul(down, images.reshape(batch, height, width * channels))
+    rows = stacked_product(down, images.reshape(batch, height, width * channels))
     lines = rows.reshape(batch * len(down), width, channels).transpose(0, 2, 1)
-    products = lines.reshape(-1, width) @ across.T
+    products = product(lines.reshape(-1, width), across.T)
     return products.reshape(batch, len(down), channels, len(across)).transpose(0, 1, 3, 2)
 
 

@@ -18,7 +18,7 @@ from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
 from graphmill.spi.kernels import cancellable
 from graphmill.spi.process import warnings_ignored
-from graphmill_plugins.kernels._matmul import adjoint_of
+from graphmill_plugins.kernels._matmul import adjoint_of, matmul_of, stacked_product
 from graphmill_plugins.kernels._support import check_size, is_numpy, shape_text
 from graphmill_plugins.kernels.linalg._lapack import call_scipy, lapack
 from graphmill_plugins.kernels.linalg.solve import BLAS_TYPES, check_square
@@ -73,7 +73,7 @@ def cholesky_grad(xp: ArrayNamespace, factor: Value, grad: Value) -> Value:
         )
     factor = xp.tril(factor)
     # S = L^-T Φ(Lᵀ grad) L^-1, Φ the lower triangle with half of the diagonal.
-    product = xp.matmul(adjoint_of(xp, factor), xp.tril(grad))
+    product = matmul_of(xp)(adjoint_of(xp, factor), xp.tril(grad))
     size = factor.shape[-1]
     half = xp.tril(product) * (1 - 0.5 * xp.eye(size, dtype=factor.dtype))
     left = lapack(xp).solve(adjoint_of(xp, factor), half)
@@ -242,7 +242,7 @@ def matrix_logarithm(x: Value, *, T: np.dtype[Any]) -> Value:
     inverse = _inverse(vectors)
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = np.log(values)
-        result = np.matmul(vectors * logs[..., None, :], inverse).astype(T)
+        result = stacked_product(vectors * logs[..., None, :], inverse).astype(T)
     bound = _MAX_CONDITION * np.finfo(T).eps / np.finfo(np.float64).eps
     bounds = bound * np.abs(logs).max(axis=-1, initial=0)
     is_inexact = ~(_norm(vectors) * _norm(inverse) < bounds)

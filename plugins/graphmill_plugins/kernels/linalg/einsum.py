@@ -16,6 +16,7 @@ import numpy as np
 
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
+from graphmill_plugins.kernels._matmul import stacked_product
 from graphmill_plugins.kernels._support import check_size, is_narrow, is_numpy, shape_text
 
 if TYPE_CHECKING:
@@ -266,7 +267,7 @@ def _multiplication(
     full = [*stack, *(x_sizes[label] for label in x_free), *(y_sizes[label] for label in y_free)]
     labels = [*batch, *x_free, *y_free]
     order = [labels.index(label) for label in output]
-    combine: Callable[[Value, Value], Value] = np.matmul if summed else np.multiply
+    combine: Callable[[Value, Value], Value] = stacked_product if summed else np.multiply
     return lambda x, y: combine(arrange_x(x), arrange_y(y)).reshape(full).transpose(order)
 
 

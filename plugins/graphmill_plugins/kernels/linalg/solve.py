@@ -13,7 +13,7 @@ import numpy as np
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
-from graphmill_plugins.kernels._matmul import adjoint_of
+from graphmill_plugins.kernels._matmul import adjoint_of, matmul_of
 from graphmill_plugins.kernels._support import check_size, is_numpy, shape_text
 from graphmill_plugins.kernels.linalg._banded import (
     scan_in_python,
@@ -179,15 +179,16 @@ def matrix_solve_ls(
         )
     if is_numpy(xp) and l2_regularizer < 0:
         raise InvalidArgumentError(f"l2_regularizer must be >= 0, got {l2_regularizer}.")
+    matmul = matmul_of(xp)
     if not fast:
-        return xp.matmul(lapack(xp).pinv(matrix), rhs).astype(T)
+        return matmul(lapack(xp).pinv(matrix), rhs).astype(T)
     rows, columns = matrix.shape[-2:]
     adjoint, ridge = adjoint_of(xp, matrix), l2_regularizer.astype(T)
     if rows >= columns:
-        gram = xp.matmul(adjoint, matrix) + ridge * xp.eye(columns, dtype=T)
-        return _invertible(lapack(xp).solve, gram, xp.matmul(adjoint, rhs))
-    gram = xp.matmul(matrix, adjoint) + ridge * xp.eye(rows, dtype=T)
-    return xp.matmul(adjoint, _invertible(lapack(xp).solve, gram, rhs))
+        gram = matmul(adjoint, matrix) + ridge * xp.eye(columns, dtype=T)
+        return _invertible(lapack(xp).solve, gram, matmul(adjoint, rhs))
+    gram = matmul(matrix, adjoint) + ridge * xp.eye(rows, dtype=T)
+    return matmul(adjoint, _invertible(lapack(xp).solve, gram, rhs))
 
 
 @kernel("TridiagonalMatMul", types=_TYPES)

@@ -8,7 +8,7 @@ import numpy as np
 
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
-from graphmill_plugins.kernels._matmul import adjoint_of, stacked_product
+from graphmill_plugins.kernels._matmul import adjoint_of, matmul_of
 from graphmill_plugins.kernels._matmul import product as matrix_product
 from graphmill_plugins.kernels._support import accumulator, is_narrow, is_numpy, shape_text
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def _multiplier(xp: ArrayNamespace, T: np.dtype[Any]) -> Product:
     """Return the product of two stacks of matrices of type T."""
-    matmul: Product = stacked_product if is_numpy(xp) else xp.matmul
+    matmul: Product = matmul_of(xp)
     if not is_narrow(T):
         return matmul
     if is_numpy(xp):
@@ -114,7 +114,7 @@ def batch_mat_mul_v2(xp: ArrayNamespace, T: np.dtype[Any], adj_x: bool, adj_y: b
 def batch_mat_mul_v3(xp: ArrayNamespace, Tout: np.dtype[Any], adj_x: bool, adj_y: bool) -> Product:
     """Multiply stacks of matrices of two types into a third; batch dimensions broadcast."""
     wide = accumulator(Tout)
-    multiply: Product = stacked_product if is_numpy(xp) else xp.matmul
+    multiply: Product = matmul_of(xp)
 
     def product(x: Value, y: Value) -> Value:
         return multiply(x.astype(wide), y.astype(wide)).astype(Tout)

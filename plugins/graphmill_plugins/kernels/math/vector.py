@@ -8,6 +8,7 @@ import numpy as np
 
 from graphmill.errors import FailedPreconditionError, InvalidArgumentError
 from graphmill.spi import kernel
+from graphmill_plugins.kernels._matmul import product
 from graphmill_plugins.kernels._support import check_size, shape_text
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def nearest_neighbors(points: Value, centers: Value, k: Value) -> tuple[Value, V
     # The table of distances, and that of the sorted indices (eight bytes each), have this shape.
     check_size((points.shape[0], centers.shape[0]), "the table of distances", itemsize=8)
     squares = (points * points).sum(1)[:, None] + (centers * centers).sum(1)
-    distances = np.maximum(squares - 2 * points @ centers.T, 0)
+    distances = np.maximum(squares - product(2 * points, centers.T), 0)
     order = np.argsort(distances, 1, kind="stable")[:, :count]
     return order, np.take_along_axis(distances, order, 1)
 

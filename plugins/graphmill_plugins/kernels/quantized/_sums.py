@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from graphmill_plugins.kernels._matmul import stacked_product
+from graphmill_plugins.kernels._matmul import matmul_of
 from graphmill_plugins.kernels._quantize import exact_dtype
-from graphmill_plugins.kernels._support import check_size, is_numpy
+from graphmill_plugins.kernels._support import check_size
 from graphmill_plugins.kernels.nn.window_taps import taps_of
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def convolution_sums(xp: ArrayNamespace, x: Value, w: Value, axes: Sequence[Axis
     check_size(shape, "the convolution", itemsize=4)
     total = xp.zeros(shape, np.int32)
     dtype = exact_dtype(xp, x, w, w.shape[2])
-    multiply = stacked_product if is_numpy(xp) else xp.matmul
+    multiply = matmul_of(xp)
     x, w = x.astype(dtype), w.astype(dtype)
     for tap in taps_of(xp, x, axes):
         rows = tap.value.reshape(math.prod(total.shape[:-1]), w.shape[2])

@@ -14,12 +14,11 @@ import numpy as np
 
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
-from graphmill_plugins.kernels._matmul import stacked_product
+from graphmill_plugins.kernels._matmul import matmul_of
 from graphmill_plugins.kernels._strings import encode
 from graphmill_plugins.kernels._support import (
     accumulator,
     check_size,
-    is_numpy,
     scalar_int,
     shape_text,
     to_ints,
@@ -111,7 +110,7 @@ def _taps(xp: ArrayNamespace, x: Value, w: Value, window: Window, groups: int) -
     total = xp.zeros(shape, x.dtype)
     if not total.size:
         return total.reshape((batch, groups * outputs, *sizes))
-    multiply = stacked_product if is_numpy(xp) else xp.matmul
+    multiply = matmul_of(xp)
     for tap in taps(kernel_sizes):
         begins = [index * by for index, by in zip(tap, window.rhs_dilation, strict=True)]
         cut = tuple(

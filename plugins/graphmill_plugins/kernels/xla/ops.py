@@ -12,6 +12,7 @@ import numpy as np
 
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
+from graphmill_plugins.kernels._matmul import matmul_of
 from graphmill_plugins.kernels._strings import encode
 from graphmill_plugins.kernels._support import accumulator, check_size, shape_text, to_ints
 from graphmill_plugins.kernels.linalg.decompositions import self_adjoint_eig_v2, svd
@@ -54,7 +55,7 @@ def _dot(
     b = xp.transpose(right, (*dimensions.rhs_batch, *dimensions.rhs_contracting, *right_free))
     a = a.reshape((*batch, int(np.prod(rows)), inner))
     b = b.reshape((*batch, inner, int(np.prod(columns))))
-    return xp.matmul(a, b).reshape((*batch, *rows, *columns)).astype(dtype)
+    return matmul_of(xp)(a, b).reshape((*batch, *rows, *columns)).astype(dtype)
 
 
 @kernel("XlaDot", expensive=True)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from graphmill.errors import InvalidArgumentError
+from graphmill_plugins.kernels._matmul import matmul_of
 from graphmill_plugins.kernels._support import is_narrow, shape_text
 
 if TYPE_CHECKING:
@@ -71,8 +72,8 @@ def dot(xp: ArrayNamespace, a: Value, b: Value) -> Value:
     """Return the product of two matrices in their dtype."""
     if is_narrow(a.dtype):
         wide = np.float32
-        return xp.matmul(a.astype(wide), b.astype(wide)).astype(a.dtype)
-    return xp.matmul(a, b)
+        return matmul_of(xp)(a.astype(wide), b.astype(wide)).astype(a.dtype)
+    return matmul_of(xp)(a, b)
 
 
 def sigmoid(xp: ArrayNamespace, x: Value) -> Value:
