@@ -108,9 +108,10 @@ def _quotients(convergents: Value, otherwise: Value) -> Value:
 
 
 def _rescale(before: Value, last: Value) -> None:
-    """Make convergents smaller, in place, before they overflow."""
+    """Divide large convergents by a power of two, in place, before they overflow."""
     is_big = np.abs(last[0].real) > _BIG
     if is_big.any():
-        scale = np.where(is_big, _EPS, 1.0)
+        exponents = np.frexp(last[0].real)[1]
+        scale = np.ldexp(1.0, np.where(is_big, -exponents, 0))
         before *= scale
         last *= scale

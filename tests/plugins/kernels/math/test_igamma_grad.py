@@ -36,3 +36,11 @@ def test_series_end_when_the_result_is_exact(
     x = (a + 1).astype(np.float64)
     expected = (special.gammainc(wide + step, x) - special.gammainc(wide - step, x)) / (2 * step)
     np.testing.assert_allclose(slopes, expected, rtol=1e-4)
+
+
+def test_convergents_of_large_arguments_do_not_overflow() -> None:
+    pytest.importorskip("scipy.special")
+    slope = igamma_grad.igamma_grad_a(
+        np.array([1e8]), np.array([1e8 + 5e3]), T=np.dtype(np.float64)
+    )
+    np.testing.assert_allclose(slope, -3.52058e-05, rtol=1e-5)
