@@ -220,13 +220,12 @@ def fractional_avg_pool_grad(
             f"{rows.tolist()} and {columns.tolist()}"
         )
     check_size(shape)
+    counts = np.maximum(_counts(shape, rows, columns, overlapping), 1)
+    shares = gradient / counts[None, :, :, None]
     total = np.zeros(shape)
-    counts = _counts(shape, rows, columns, overlapping)
-    across = list(_cut(columns, shape[2], overlapping))
-    for row, cut in enumerate(_cut(rows, shape[1], overlapping)):
-        for column, along in enumerate(across):
-            share = gradient[:, row, column] / max(counts[row, column], 1)
-            total[:, cut, along] += share[:, None, None]
+    windows = _Windows(shape, rows, columns, overlapping)
+    indices = windows.indices(windows.positions())
+    np.add.at(total.reshape(-1), indices, windows.repeated(shares).reshape(-1))
     return total.astype(gradient.dtype)
 
 
@@ -251,23 +250,71 @@ def fractional_max_pool_grad(
             "orig_output and out_backprop must have the same shape, got "
             f"{shape_text(out.shape)} and {shape_text(gradient.shape)}"
         )
+    if min(gradient.shape[1:3]) == 0:  # there are no windows
+        return np.zeros_like(value)
+    windows = _Windows(value.shape, rows, columns, overlapping)
+    if not (windows.heights.all() and windows.widths.all()):
+        raise InvalidArgumentError("a window of the pooling sequences is empty")
+    elements = windows.elements(value)
+    is_wrong = np.isnan(windows.first(elements)) | (windows.reduced(np.fmax, elements) != out)
+    if is_wrong.any():
+        raise InvalidArgumentError(
+            "tensor_out_dup is not the same as tensor_out: orig_output does not equal "
+            "the pooled input"
+        )
+    is_best = elements == windows.repeated(out)
+    hits = np.where(is_best, windows.positions(), np.iinfo(np.int64).max)
     total = np.zeros_like(value)
-    batch, depth = np.ix_(range(value.shape[0]), range(value.shape[3]))
-    across = list(_cut(columns, value.shape[2], overlapping))
-    for row, cut in enumerate(_cut(rows, value.shape[1], overlapping)):
-        for column, along in enumerate(across):
-            window = value[:, cut, along]
-            flat = window.reshape(len(value), -1, value.shape[3])
-            if not flat.shape[1]:
-                raise InvalidArgumentError("a window of the pooling sequences is empty")
-            best = np.where(np.isnan(flat[:, 1:]), -np.inf, flat[:, 1:])
-            best = np.concatenate([flat[:, :1], best], 1).argmax(axis=1)
-            if (np.take_along_axis(flat, best[:, None], 1)[:, 0] != out[:, row, column]).any():
-                raise InvalidArgumentError(
-                    "tensor_out_dup is not the same as tensor_out: orig_output does not equal "
-                    "the pooled input"
-                )
-            y, x = np.divmod(best, window.shape[2])
-            indices = batch, cut.start + y, along.start + x, depth
-            np.add.at(total, indices, gradient[:, row, column])
+    indices = windows.indices(windows.reduced(np.minimum, hits))
+    np.add.at(total.reshape(-1), indices, gradient.reshape(-1))
     return total
+
+
+class _Windows:
+    """The elements of all windows of images (batch, height, width, depth), one beside another."""
+
+    def __init__(
+        self, shape: Sequence[int], rows: Value, columns: Value, overlapping: bool
+    ) -> None:
+        self._shape = shape
+        self._rows, self.heights = _members(rows, shape[1], overlapping)
+        self._columns, self.widths = _members(columns, shape[2], overlapping)
+
+    def elements(self, images: Value) -> Value:
+        """Return the elements; those of several windows are repeated."""
+        return images[:, self._rows[:, None], self._columns]
+
+    def positions(self) -> Any:
+        """Return the positions of the elements in their image, as an array that broadcasts."""
+        return (self._rows[:, None] * self._shape[2] + self._columns)[None, :, :, None]
+
+    def repeated(self, values: Value) -> Value:
+        """Return the value of its window for each element."""
+        return values.repeat(self.heights, axis=1).repeat(self.widths, axis=2)
+
+    def first(self, elements: Value) -> Value:
+        """Return the first element of each window."""
+        return elements[:, _starts(self.heights)[:, None], _starts(self.widths)]
+
+    def reduced(self, function: np.ufunc, elements: Value) -> Value:
+        """Reduce the elements of each window; none may be empty."""
+        by_row = function.reduceat(elements, _starts(self.heights), axis=1)
+        reduced: Value = function.reduceat(by_row, _starts(self.widths), axis=2)
+        return reduced
+
+    def indices(self, positions: Any) -> Any:
+        """Return the indices in flattened images of positions in each image and channel."""
+        batch, height, width, depth = self._shape
+        images = np.arange(batch)[:, None, None, None] * (height * width)
+        return ((images + positions) * depth + np.arange(depth)).reshape(-1)
+
+
+def _members(sequence: Value, size: int, overlapping: bool) -> tuple[Any, Any]:
+    """Return the elements of the windows along an axis, one after the other, and their numbers."""
+    cuts = list(_cut(sequence, size, overlapping))
+    members = [np.arange(cut.start, cut.stop) for cut in cuts]
+    return np.concatenate(members or [np.arange(0)]), np.array([*map(len, members)], np.intp)
+
+
+def _starts(sizes: Any) -> Any:
+    return np.cumsum(sizes) - sizes
