@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from graphmill.runtime.pytree import PytreeDef as PytreeDef
     from graphmill.runtime.pytree import declared_pytrees as declared_pytrees
     from graphmill.runtime.pytree import pytree_of as pytree_of
+    from graphmill.runtime.resources.compiler_form import forms_of as forms_of
+    from graphmill.runtime.resources.compiler_form import register_form as register_form
+    from graphmill.runtime.resources.compiler_form import set_forms as set_forms
     from graphmill.runtime.resources.exclusive_update import acquire as acquire
     from graphmill.runtime.resources.exclusive_update import is_sole_holder as is_sole_holder
     from graphmill.runtime.resources.exclusive_update import release as release
@@ -61,6 +64,7 @@ else:
             "graphmill.ops.definition.system_ops": "COPY_TO_DEVICE COPY_TO_HOST",
             "graphmill.ops.inference.shape_inference": "infer_shapes shape_function",
             "graphmill.plugin.host": "default_host",
+            "graphmill.runtime.resources.compiler_form": "forms_of register_form set_forms",
             "graphmill.runtime.resources.exclusive_update": (
                 "acquire is_sole_holder release set_value value_of"
             ),

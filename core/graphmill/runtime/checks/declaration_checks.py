@@ -98,7 +98,9 @@ def _read_only(value: Any) -> Any:
 
 def _with_read_only_variable(value: Any, kernel: OpKernel) -> Any:
     """Return a read-only form of a variable's handle."""
-    if type(value) is not ResourceHandle or type(value.resource) is not Variable:
+    from graphmill.runtime.resources.compiler_form import kind_of  # few steps are checked
+
+    if type(value) is not ResourceHandle or kind_of(value.resource) is not Variable:
         return value
     variable = _ReadOnlyVariable(value.resource, kernel)
     return ResourceHandle(value.device, value.container, value.name, value.type_name, variable)

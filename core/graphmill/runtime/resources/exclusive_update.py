@@ -20,6 +20,7 @@ import numpy as np
 
 from graphmill.runtime.process import fork
 from graphmill.runtime.process.references import counts_prove_ownership, references_from
+from graphmill.runtime.resources.compiler_form import drop_form, kind_of
 from graphmill.runtime.resources.variables import Ref, Variable
 
 if TYPE_CHECKING:
@@ -95,9 +96,10 @@ def acquire(variable: Variable) -> bool:
     Returns:
         Whether that was possible; if not, nothing has changed.
     """
-    acquired = _ACQUIRED.get(type(variable))
+    acquired = _ACQUIRED.get(kind_of(variable))
     if acquired is None or _is_suspended or not counts_prove_ownership():
         return False
+    drop_form(variable)
     _held[id(variable)] = variable
     variable.__class__ = acquired
     return True

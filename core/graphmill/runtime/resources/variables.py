@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from graphmill.dtypes import resource as resource_dtype
 from graphmill.errors import FailedPreconditionError, InvalidArgumentError
 from graphmill.runtime.process.fork import fork_safe_lock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     import numpy as np
 
@@ -33,7 +33,7 @@ class Variable:
             compiler's form of that value; each returns None once its object is freed.
     """
 
-    __slots__ = ("compiler_cache", "dtype", "lock", "name", "shape", "value")
+    __slots__ = ("__weakref__", "compiler_cache", "dtype", "lock", "name", "shape", "value")
 
     def __init__(self, dtype: DType, shape: Shape = None, name: str = "") -> None:
         self.dtype = dtype
@@ -47,6 +47,18 @@ class Variable:
     def is_initialized(self) -> bool:
         """Whether a value has been assigned."""
         return self.value is not None
+
+    @staticmethod
+    def shapes_of(variables: Sequence[Variable]) -> list[tuple[int, ...]] | None:
+        """Return the shapes of variables' values, or None if one has no value."""
+        try:
+            return [
+                variable.value.shape if type(variable) is Variable else slot_of(variable).shape
+                for variable in variables
+            ]
+        except AttributeError:  # one has no value, or not at this moment: then reading it waits
+            values = [variable.value for variable in variables]
+        return None if any(value is None for value in values) else [value.shape for value in values]
 
     @property
     def kept(self) -> tuple[Callable[[], Any], Callable[[], Any]] | None:
@@ -62,6 +74,10 @@ class Variable:
 
         warn_renamed("Variable.kept", "compiler_cache")
         self.compiler_cache = cache
+
+
+slot_of: Final[Callable[[Variable], Any]] = Variable.__dict__["value"].__get__
+"""Return what a variable holds, past the `value` of a class that replaces it."""
 
 
 class Ref(Variable):

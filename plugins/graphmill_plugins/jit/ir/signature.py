@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from graphmill_plugins.jit.ir.scheduled_body import ScheduledBody
     from graphmill_plugins.jit.ir.traced_variable import TracedVariable
 
-_Resolved: TypeAlias = "tuple[list[Any], list[int], list[Variable]]"
+_Resolved: TypeAlias = "tuple[list[Any], tuple[list[int], list[Variable]]]"
 
 
 class Inputs:
@@ -68,12 +68,12 @@ class Inputs:
         static = self.static
         if self._has_only_arrays and not static:
             return tuple([value.shape for value in values])
-        variables = self.variables(values)
-        if variables is None:
+        resolved = self.variables(values)
+        shapes = None if resolved is None else Variable.shapes_of(resolved[1])
+        if resolved is None or shapes is None:
             return None
-        slots, distinct = variables
         try:
-            return self.key_of(values, static, slots, [one.value.shape for one in distinct])
+            return self.key_of(values, static, resolved[0], shapes)
         except NotTraceable:
             return None
 
@@ -121,9 +121,10 @@ class Inputs:
         return first if isinstance(first, frozenset) else frozenset()
 
     def variables(self, values: Sequence[Any]) -> tuple[list[int], list[Variable]] | None:
-        """Return the index of each handle's variable, and the variables; None as in `key`.
+        """Return the index of each handle's variable, and the variables, which may have no value.
 
-        Two handles may refer to the same variable.
+        Two handles may refer to the same variable. None if a handle is not that of a variable. The
+        lists are the same objects as long as the handles are.
         """
         handles = [values[index] for index in self.handles]
         last = self._last
@@ -131,8 +132,7 @@ class Inputs:
             last = self._last = self._resolve(handles)
             if last is None:
                 return None
-        _, slots, distinct = last
-        return None if any(variable.value is None for variable in distinct) else (slots, distinct)
+        return last[1]
 
     @staticmethod
     def _resolve(handles: list[Any]) -> _Resolved | None:
@@ -145,7 +145,7 @@ class Inputs:
                 return None
             slot, _ = distinct.setdefault(id(variable), (len(distinct), variable))
             slots.append(slot)
-        return handles, slots, [variable for _, variable in distinct.values()]
+        return handles, (slots, [variable for _, variable in distinct.values()])
 
     def traced_variables(self, values: Sequence[Any], slots: Sequence[int]) -> list[TracedVariable]:
         """Return for each handle the object that represents it during tracing."""

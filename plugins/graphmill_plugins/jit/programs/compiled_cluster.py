@@ -13,6 +13,7 @@ from graphmill_plugins._jax import jax_module, own_options
 from graphmill_plugins.jit.ir.pytrees import Flat, unflatten
 from graphmill_plugins.jit.ir.traced_variable import TracedVariable
 from graphmill_plugins.jit.programs.donation import DonatedValues
+from graphmill_plugins.jit.programs.memory import UninitializedVariableError
 from graphmill_plugins.jit.programs.preemptible_loops import (
     CountedLoops,
     IterationBudgetError,
@@ -87,6 +88,21 @@ class Layout:
         return len(self.written) + self.num_traced
 
 
+@dataclass(slots=True, frozen=True)
+class _Found:
+    """The variables of a call; nearly every call has the same.
+
+    Attributes:
+        variables: those of the inputs.
+        written: those that get new values.
+        locks: the locks to acquire, in the global order.
+    """
+
+    variables: list[Variable]
+    written: list[Variable]
+    locks: list[Lock]
+
+
 class CompiledCluster:
     """A cluster compiled for one signature.
 
@@ -126,7 +142,9 @@ class CompiledCluster:
         self._loops = layout.loops.renamed(loop_names) if loop_names else layout.loops
         self._written = [key.slot for key in layout.written]
         self._donated = layout.donated
+        self._undonated = [one for one in range(len(self._written)) if one not in self._donated]
         self._donors = [len(self._arrays) + self._written[index] for index in layout.donated]
+        self._last: _Found | None = None
         self.seconds = 0.0
         self.num_hoisted = shared.num_hoisted
         self.is_shared = False
@@ -155,18 +173,25 @@ class CompiledCluster:
         if read is None:
             raise CheckFailedError
         variables = read[1]
-        written = [variables[slot] for slot in self._written]
-        locked = {id(variable): variable for variable in (variables if self._donated else written)}
+        last = self._last
+        if last is None or last.variables is not variables:
+            last = self._last = self._found(variables)
+        written = last.written
         locks: list[Lock] = []
         try:
             # In C, without bytecode in between: after an interrupt each acquired lock is listed.
-            locks.extend(filter(_ACQUIRE, [locked[key].lock for key in sorted(locked)]))
+            locks.extend(filter(_ACQUIRE, last.locks))
             update = self._update_in_place if self._donated else self._update
             outputs = update(values, variables, written, step)
         finally:
             for lock in locks:
                 lock.release()
         return self._results(outputs, variables)
+
+    def _found(self, variables: list[Variable]) -> _Found:
+        written = [variables[slot] for slot in self._written]
+        locked = {id(variable): variable for variable in (variables if self._donated else written)}
+        return _Found(variables, written, [locked[key].lock for key in sorted(locked)])
 
     def _update(
         self,
@@ -177,10 +202,14 @@ class CompiledCluster:
     ) -> Sequence[Any]:
         """Run the program, and set the new values of `written`."""
         outputs = self._run(self._arguments(values, variables, are_locked=False), step)
-        arrays = outputs[: len(written)]
-        for variable, value, array in zip(written, self._as_values(arrays), arrays, strict=True):
-            self._memory.replace(variable, value, array)
+        self._replace(written, outputs[: len(written)])
         return outputs
+
+    def _replace(self, variables: Sequence[Variable], arrays: Sequence[Any]) -> None:
+        try:
+            self._memory.replace_all(variables, arrays)
+        except _RUN_ERRORS as error:
+            raise ProgramFailedError(first_line(error)) from error
 
     def _update_in_place(
         self,
@@ -199,16 +228,12 @@ class CompiledCluster:
             )
             try:
                 outputs = self._run(arguments, step)
-                arrays = outputs[: len(written)]
-                shown = self._as_values(arrays)
-                donated_values.replace(
-                    [shown[one] for one in donated], [arrays[one] for one in donated]
-                )
+                arrays = [outputs[index] for index in donated]
+                donated_values.replace(self._as_values(arrays), arrays)
             finally:
                 donated_values.end()
-            for index, variable in enumerate(written):
-                if index not in donated:
-                    self._memory.replace(variable, shown[index], arrays[index])
+            others = self._undonated
+            self._replace([written[index] for index in others], [outputs[one] for one in others])
         return outputs
 
     def _check_first(self, arguments: Sequence[Any]) -> None:
@@ -230,7 +255,10 @@ class CompiledCluster:
         memory = self._memory
         as_argument = memory.as_separate_argument if are_locked else memory.as_argument
         arguments = [as_argument(values[index]) for index in self._arrays]
-        arguments += [memory.array_of(variable, is_locked=are_locked) for variable in variables]
+        try:
+            arguments += memory.arrays_of(variables, is_locked=are_locked)
+        except UninitializedVariableError:  # another step has destroyed it
+            raise CheckFailedError from None
         if self._inputs.pytrees:
             arguments += map(as_argument, self._inputs.leaves(values))
         return arguments

@@ -106,7 +106,7 @@ def compile_cluster(
     started = time.perf_counter()
     slots_and_variables = inputs.variables(values)
     if slots_and_variables is None:
-        raise NotTraceable("a variable has no value yet")
+        raise NotTraceable("a handle is not that of a variable")
     slots, variables = slots_and_variables
     memory = memory or memory_of(None)
     large = _large_constants(bodies)
@@ -119,6 +119,8 @@ def compile_cluster(
     with options(), jax.default_device(memory.jax_device):
         arrays = [values[index] for index in inputs.arrays if index not in static]
         state = [variable.value for variable in variables]
+        if any(value is None for value in state):
+            raise NotTraceable("a variable has no value yet")
         leaves = inputs.leaves(values)
         constants = [node.attrs["value"].numpy() for node in large]
         key = inputs.key_of(values, static, slots, [value.shape for value in state])

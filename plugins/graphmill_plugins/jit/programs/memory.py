@@ -15,7 +15,10 @@ from graphmill.spi.compilers import (
     ALIGNMENT,
     TransferredMemory,
     aligned_empty,
+    forms_of,
     is_sole_holder,
+    register_form,
+    set_forms,
     set_value,
     value_of,
 )
@@ -46,6 +49,10 @@ def aligned(value: Any) -> Any:
     return copy
 
 
+class UninitializedVariableError(Exception):
+    """A variable has no value."""
+
+
 class HostMemory:
     """Host memory, where JAX's CPU device computes.
 
@@ -60,6 +67,9 @@ class HostMemory:
         self._devices = {jax_device}
         self._put = jax_module().device_put
         self._options = own_options()
+        with self._options():
+            self._form = type(self._put(np.zeros((), np.float32), jax_device))
+        register_form(self._form, np.asarray)
 
     def check_program(self, program: Any) -> None:
         """Check that the allocations of a program are within the memory budget.
@@ -118,6 +128,21 @@ class HostMemory:
             and bool(value.flags.c_contiguous)
         )
 
+    def arrays_of(self, variables: Sequence[Variable], *, is_locked: bool) -> list[Any]:
+        """Return the values of variables as JAX arrays.
+
+        Args:
+            variables: the variables.
+            is_locked: whether the caller holds their locks.
+
+        Raises:
+            UninitializedVariableError: one has no value.
+        """
+        return [
+            self.array_of(variable, is_locked=is_locked) if array is None else array
+            for variable, array in zip(variables, forms_of(variables, self._form), strict=True)
+        ]
+
     def array_of(self, variable: Variable, *, is_locked: bool) -> Any:
         """Return the value of a variable as a JAX array, which is created once and then shared.
 
@@ -125,10 +150,15 @@ class HostMemory:
         another thread holds the variable's lock, there are two copies until the next call.
 
         Args:
-            variable: an initialized variable.
+            variable: a variable that does not hold an array.
             is_locked: whether the caller holds its lock.
+
+        Raises:
+            UninitializedVariableError: it has no value.
         """
         value = variable.value
+        if value is None:
+            raise UninitializedVariableError
         array = array_behind(variable, value)
         if array is not None:
             return array
@@ -146,7 +176,7 @@ class HostMemory:
 
     def holds_array_alone(self, variable: Variable, array: Any) -> bool:
         """Return whether an acquired variable is the only holder of an array."""
-        return array_behind(variable, value_of(variable)) is array and is_sole_holder(variable)
+        return _is_behind(array, variable) and is_sole_holder(variable)
 
     def donatable_copy(self, array: Any) -> Any:
         """Return a copy that can be donated while others hold the original.
@@ -180,6 +210,24 @@ class HostMemory:
         set_value(variable, value)
         remember_array(variable, value, array)
 
+    def replace_all(self, variables: Sequence[Variable], arrays: Sequence[Any]) -> None:
+        """Set the values of variables, none of them acquired, to those of a program's outputs.
+
+        Raises JAX's error if they could not be computed; then nothing has changed.
+        """
+        if arrays:
+            arrays[0].block_until_ready()  # a program's outputs are ready together
+            set_forms(variables, arrays)
+
+
+def _is_behind(array: Any, variable: Variable) -> bool:
+    """Return whether the value of an acquired variable is the view of an array."""
+    value = value_of(variable)
+    base = value.base
+    return array_behind(variable, value) is array or (
+        type(base) is memoryview and base.obj is array
+    )
+
 
 class DeviceMemory(HostMemory):
     """The memory of a JAX device of the session."""
@@ -206,10 +254,13 @@ class DeviceMemory(HostMemory):
         """Return an input unchanged: the array that is donated with it is a copy."""
         return value
 
-    def array_of(self, variable: Variable, *, is_locked: bool) -> Any:
-        """Return the value of a variable, which is a JAX array."""
+    def arrays_of(self, variables: Sequence[Variable], *, is_locked: bool) -> list[Any]:
+        """Return the values of variables, which are JAX arrays."""
         del is_locked
-        return variable.value
+        arrays = [variable.value for variable in variables]
+        if any(array is None for array in arrays):
+            raise UninitializedVariableError
+        return arrays
 
     def holds_array_alone(self, variable: Variable, array: Any) -> bool:
         """Return whether the value of an acquired variable is an array."""
@@ -236,6 +287,11 @@ class DeviceMemory(HostMemory):
         """Set the value of a variable, acquired or not."""
         del array
         set_value(variable, value)
+
+    def replace_all(self, variables: Sequence[Variable], arrays: Sequence[Any]) -> None:
+        """Set the values of variables, none of them acquired."""
+        for variable, array in zip(variables, arrays, strict=True):
+            variable.value = array
 
 
 def memory_of(device: Device | None) -> HostMemory:

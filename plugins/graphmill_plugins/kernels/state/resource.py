@@ -247,8 +247,9 @@ def destroy_resource(ctx: OpKernelContext, resource: Value, ignore_lookup_error:
         raise errors.NotFoundError(f"Resource {resource.container}/{resource.name} does not exist")
     if current is None:
         return
-    if ctx.resources.find(resource.container, resource.name, type(current)) is current:
-        ctx.resources.delete(resource.container, resource.name, type(current))
+    kind = Variable if isinstance(current, Variable) else type(current)
+    if ctx.resources.find(resource.container, resource.name, kind) is current:
+        ctx.resources.delete(resource.container, resource.name, kind)
     if isinstance(current, Variable):
         # Existing handles refer to the variable itself, not to the resource manager.
         with current.lock:

@@ -9,6 +9,7 @@ import pytest
 from tests.plugins.jit.small_graphs import HotSession, graph_def
 
 from graphmill import dtypes
+from graphmill.runtime.resources.compiler_form import forms_of
 from graphmill.runtime.resources.variables import Variable
 from graphmill_plugins.jit.programs.buffer_cache import array_behind, remember_array
 
@@ -62,7 +63,7 @@ def test_interpreted_update_replaces_the_compiled_value_s11():
         assert any(one.num_compiled for c in session.clusters for one in c.signatures)
         device = session.session._impl.devices.host
         variable = device.resource_mgr.lookup("", "v", Variable)
-        kept = ref(array_behind(variable, variable.value))
+        kept = ref(*forms_of([variable], type(jax.numpy.ones(1))))
         assert kept() is not None
         variable.value = ones
         assert kept() is None
