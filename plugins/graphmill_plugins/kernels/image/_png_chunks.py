@@ -21,10 +21,20 @@ def check_chunks(contents: bytes) -> None:
     """Check the chunks of a PNG.
 
     Raises:
+        InvalidArgumentError: as `chunks_of`.
+    """
+    chunks_of(contents)
+
+
+def chunks_of(contents: bytes) -> list[tuple[bytes, memoryview]]:
+    """Return the type and data of each chunk of a PNG up to its end.
+
+    Raises:
         InvalidArgumentError: the file ends within a chunk or before the last one, or a critical
             chunk differs from its checksum.
     """
     view = memoryview(contents)
+    chunks = []
     start = _SIGNATURE_SIZE
     while start + _HEAD_SIZE <= len(view):
         length, kind = struct.unpack_from(">I4s", view, start)
@@ -37,8 +47,9 @@ def check_chunks(contents: bytes) -> None:
                 f"Invalid image data: the PNG chunk {kind!r} at byte {start} differs from its "
                 "checksum"
             )
+        chunks.append((kind, view[start + _HEAD_SIZE : end]))
         if kind == b"IEND":
-            return
+            return chunks
         start = end + _CHECKSUM_SIZE
     raise InvalidArgumentError(
         f"Invalid image data: the PNG of {len(contents)} bytes is truncated at byte {start}"

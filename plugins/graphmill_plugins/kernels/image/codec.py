@@ -20,6 +20,7 @@ from graphmill.spi import install_command, kernel
 from graphmill_plugins.kernels._support import check_size
 from graphmill_plugins.kernels.image import _png16
 from graphmill_plugins.kernels.image._jpeg import JpegOptions, scale_down, use_options
+from graphmill_plugins.kernels.image._plain_png import plain_header, plain_image
 from graphmill_plugins.kernels.image._png_chunks import check_chunks
 
 if TYPE_CHECKING:
@@ -54,9 +55,15 @@ def pillow() -> Any:
 
 
 def _open(contents: bytes, formats: tuple[str, ...]) -> Any:
+    header = plain_header(contents) if "PNG" in formats else None
+    if header is not None:
+        _check_size("PNG", header[1], len(contents))
+        image = plain_image(pillow(), contents, *header)
+        if image is not None:
+            return image
     with _refusing(pillow()):
         image = _first_opened(contents, formats)
-    _check_size(image, len(contents))
+    _check_size(image.format, image.size, len(contents))
     if image.format == "PNG":
         check_chunks(contents)
     return image
@@ -86,13 +93,13 @@ def _class_for(name: str) -> Any:
     return getattr(module, f"{_CLASSES[name]}ImageFile")
 
 
-def _check_size(image: Any, length: int) -> None:
+def _check_size(image_format: str, size: tuple[int, int], length: int) -> None:
     """Raise InvalidArgumentError for more pixels than a file of `length` bytes can hold."""
-    width, height = image.size
-    limit = min(_MAX_PIXELS, max(_ANY_FILE, _MAX_PIXELS_PER_BYTE[image.format] * length))
+    width, height = size
+    limit = min(_MAX_PIXELS, max(_ANY_FILE, _MAX_PIXELS_PER_BYTE[image_format] * length))
     if width * height > limit:
         raise errors.InvalidArgumentError(
-            f"the image is too large: {width} x {height}; a {image.format} of {length} bytes has "
+            f"the image is too large: {width} x {height}; a {image_format} of {length} bytes has "
             f"at most {limit} pixels"
         )
     check_size((height, width, 4), "the image")
@@ -239,7 +246,7 @@ def _frames(image: Any, channels: int, length: int) -> Any:
     with _refusing(pillow()):
         for number in range(count):
             image.seek(number)
-            _check_size(image, length)
+            _check_size(image.format, image.size, length)
             frames.append(_pixels(image, channels))
     return np.stack(frames)
 
