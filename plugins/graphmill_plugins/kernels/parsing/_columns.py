@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from graphmill_plugins.kernels.parsing._batch_scan import FeatureRows
 
 PARSED_TYPES = (dtypes.float32, dtypes.int64, dtypes.string)
+_MAX_CACHED: Final = 1 << 13
+"""The largest number of values whose places in sparse tensors are kept, 128 KiB of indices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,20 +187,42 @@ def sparse_columns(
     """Return `sparse_values` of several columns; NumPy is called once for all of them."""
     if not (rows and is_batch and len(rows[0].counts)):
         return [sparse_values(column, is_batch=is_batch) for column in rows]
-    table = np.stack([column.counts for column in rows])
-    counts = table.ravel()
-    indices = np.empty((int(counts.sum()), 2), np.int64)
-    indices[:, 0] = np.repeat(np.tile(np.arange(table.shape[1]), len(rows)), counts)
-    indices[:, 1] = within_runs(counts)
-    shapes = np.empty((len(rows), 2), np.int64)
-    shapes[:, 0] = table.shape[1]
-    shapes[:, 1] = table.max(axis=1)
-    ends = np.cumsum(table.sum(axis=1)).tolist()
+    size = len(rows[0].counts)
+    each = [n for column in rows if (n := column.count_of_each) is not None]
+    if len(each) == len(rows) and size * sum(each) <= _MAX_CACHED:
+        parts = _even_places(size, tuple(each))
+    else:
+        parts = _places(np.stack([column.counts for column in rows]))
+    return [
+        (indices, column.values, shape)
+        for column, (indices, shape) in zip(rows, parts, strict=True)
+    ]
+
+
+def _places(counts: Value) -> list[tuple[Value, Value]]:
+    """Return indices and shape of sparse tensors from counts, of shape (columns, examples)."""
+    columns, size = counts.shape
+    flat = counts.ravel()
+    indices = np.empty((int(flat.sum()), 2), np.int64)
+    indices[:, 0] = np.repeat(np.tile(np.arange(size), columns), flat)
+    indices[:, 1] = within_runs(flat)
+    shapes = np.empty((columns, 2), np.int64)
+    shapes[:, 0] = size
+    shapes[:, 1] = counts.max(axis=1)
+    ends = np.cumsum(counts.sum(axis=1)).tolist()
     starts = [0, *ends[:-1]]
     return [
-        (indices[start:end], column.values, shape)
-        for start, end, column, shape in zip(starts, ends, rows, shapes, strict=True)
+        (indices[start:end], shape) for start, end, shape in zip(starts, ends, shapes, strict=True)
     ]
+
+
+@lru_cache(maxsize=16)  # batches of a data set have the same layout
+def _even_places(size: int, counts: tuple[int, ...]) -> list[tuple[Value, Value]]:
+    """Return `_places` of columns with the same count in each example, as read-only arrays."""
+    places = _places(np.repeat(np.array(counts, np.int64)[:, None], size, axis=1))
+    for indices, shape in places:
+        indices.flags.writeable = shape.flags.writeable = False
+    return places
 
 
 def ragged_values(rows: FeatureRows, split_dtype: DType, *, is_batch: bool) -> tuple[Value, Value]:
