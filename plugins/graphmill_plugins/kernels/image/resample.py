@@ -30,7 +30,7 @@ from graphmill_plugins.kernels.image.resize import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from graphmill.spi import ArrayNamespace, Value
 
@@ -41,6 +41,8 @@ _MAX_CACHED_ELEMENTS = 1 << 18  # elements of a matrix
 _MAX_TAPS = 8  # inputs per output up to which gathers beat a product; fewer for NumPy (no fusion)
 _MAX_NUMPY_TAPS = 2
 _MAX_GATHERED_CHANNELS = 16
+_BLOCK = 32  # outputs that NumPy computes at once, from the inputs near them
+_MIN_DIVIDED_ELEMENTS = 1 << 14  # elements of a matrix; smaller ones are multiplied at once
 _MIN_INPUTS_PER_TAP = 8  # gather only if the axis has at least so many inputs per tap
 _FLOATS = (dtypes.float32, dtypes.float64)
 
@@ -132,7 +134,7 @@ def resampled(
     limit = _MAX_NUMPY_TAPS if xp is np else _MAX_TAPS
     of_rows, of_columns = _taps(down, limit), _taps(across, limit)
     if of_rows is None and of_columns is None and images.shape[3] <= _MAX_GATHERED_CHANNELS:
-        if xp is np and len(down) <= images.shape[1]:
+        if xp is np:
             return _rows_first(images, down, across)
         planes = xp.moveaxis(images, -1, 1)
         products = matmul(matmul(down, planes), xp.asarray(across.T))
@@ -149,12 +151,26 @@ def resampled(
 
 
 def _rows_first(images: Value, down: Any, across: Any) -> Value:
-    """Return the products on NumPy: fewer rows are left for the copy that puts channels first."""
+    """Return the products on NumPy, of blocks of outputs with the inputs that have a weight."""
     batch, height, width, channels = images.shape
-    rows = stacked_product(down, images.reshape(batch, height, width * channels))
-    lines = rows.reshape(batch * len(down), width, channels).transpose(0, 2, 1)
-    products = product(lines.reshape(-1, width), across.T)
+    pixels = images.reshape(batch, height, width * channels)
+    rows = np.empty((batch, len(down), width * channels), np.float32)
+    for outputs, inputs in _blocks(down):
+        rows[:, outputs] = stacked_product(down[outputs, inputs], pixels[:, inputs])
+    lines = rows.reshape(batch * len(down), width, channels).transpose(0, 2, 1).reshape(-1, width)
+    products = np.empty((len(lines), len(across)), np.float32)
+    for outputs, inputs in _blocks(across):
+        products[:, outputs] = product(lines[:, inputs], across[outputs, inputs].T)
     return products.reshape(batch, len(down), channels, len(across)).transpose(0, 1, 3, 2)
+
+
+def _blocks(matrix: Any) -> Iterator[tuple[slice, slice]]:
+    """Yield blocks of outputs, and the range of inputs on which each block depends."""
+    step = _BLOCK if matrix.size > _MIN_DIVIDED_ELEMENTS else len(matrix)
+    for start in range(0, len(matrix), max(step, 1)):
+        outputs = slice(start, start + step)
+        used = np.flatnonzero(matrix[outputs].any(axis=0))
+        yield outputs, slice(int(used[0]), int(used[-1]) + 1) if used.size else slice(0, 0)
 
 
 def _taps(matrix: Any, limit: int) -> tuple[Any, Any] | None:
