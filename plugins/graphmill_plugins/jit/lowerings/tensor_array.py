@@ -3,8 +3,9 @@
 A flow only orders the operations on an array, and tracing preserves their order. So a flow is not
 changed by any operation.
 
-Semantics: tensorflow/core/kernels/tensor_array_ops.cc. Writing an element twice, or reading it
-after it was cleared, is not detected; an index out of range is, see `static_values.GUARD`.
+Semantics: tensorflow/core/kernels/tensor_array_ops.cc. An index out of range is detected, see
+`static_values.GUARD`; so is reading an element after it was cleared, if both indices are static and
+not in a loop or conditional. Writing an element twice is not.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ class TensorArrayHandle:
         forward: the array whose gradients it accumulates; None for other arrays.
         source: the name of these gradients.
         is_dynamic: whether writing an element past its end makes it grow.
+        clears: whether an element can be read only once.
     """
 
     number: int
@@ -54,6 +56,7 @@ class TensorArrayHandle:
     forward: TensorArrayHandle | None = None
     source: bytes = b""
     is_dynamic: bool = False
+    clears: bool = False
 
     @property
     def adds(self) -> bool:
@@ -66,7 +69,12 @@ def _make(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tupl
     dtype = np.dtype(attrs["dtype"].as_numpy_dtype)
     if dtype.hasobject:
         raise NotTraceable("a tensor array holds strings or handles")
-    handle = TensorArrayHandle(next(_numbers), dtype, is_dynamic=attrs["dynamic_size"])
+    handle = TensorArrayHandle(
+        next(_numbers),
+        dtype,
+        is_dynamic=attrs["dynamic_size"],
+        clears=attrs["clear_after_read"],
+    )
     shape = attrs["element_shape"]
     elements = Elements(dtype, None, None, size, declared=None if shape is None else tuple(shape))
     if shape is not None and -1 not in shape and not attrs["dynamic_size"]:
@@ -106,6 +114,7 @@ def _read(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tupl
     handle, index, _ = inputs
     elements: Elements = state[handle]
     _check(state, index, elements)
+    _clear(state, handle, index)
     return (elements.element(index),)
 
 
@@ -119,6 +128,7 @@ def _gather(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tu
             raise NotTraceable("the number of elements to read is unknown")
         return (FirstRows.of(elements, state, shape, elements.declared),)
     _check(state, indices, elements, rank=1)
+    _clear(state, handle, indices)
     if elements.data is None and elements.size == 0 and shape is not None and -1 not in shape:
         elements = elements.filled(tuple(shape))
     return (elements.gathered(indices),)
@@ -142,6 +152,7 @@ def _concat(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tu
         raise NotTraceable("it concatenates a tensor array of dynamic length")
     shape = attrs["element_shape_except0"]
     elements.check_declared(None if shape is None else (-1, *shape))
+    _clear(state, inputs[0], np.arange(elements.size))
     rows = elements.data.shape[1]
     joined = elements.data.reshape((elements.size * rows, *elements.data.shape[2:]))
     return joined, np.full(elements.size, rows, np.int64)
@@ -184,6 +195,21 @@ def _check(state: State, index: Any, elements: Elements, rank: int = 0) -> None:
     if is_outside(index, elements.size):
         raise NotTraceable("an index of a tensor array is out of range")
     guard(state, index, elements.size if elements.length is None else elements.length)
+
+
+def _clear(state: State, handle: TensorArrayHandle, indices: Any) -> None:
+    """Note that elements are read, if they can be read only once.
+
+    Raises:
+        NotTraceable: one of them was read before; the kernel raises an error.
+    """
+    if not handle.clears or not is_static(indices):
+        return
+    read = np.ravel(indices).tolist()
+    elements: Elements = state[handle]
+    if len(set(read)) < len(read) or not elements.cleared.isdisjoint(read):
+        raise NotTraceable("it reads an element of a tensor array after it was cleared")
+    state[handle] = replace(elements, cleared=elements.cleared.union(read))
 
 
 def _check_distinct(state: State, indices: Any) -> None:

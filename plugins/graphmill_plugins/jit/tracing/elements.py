@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -53,6 +53,8 @@ class Elements:
         declared: the shape that elements must have, -1 for any size; None for any shape.
         constant: the static value that all pushed elements have, such as a shape that the gradient
             of a loop reads; None if they have none in common.
+        cleared: the elements that were read, as far as they are static, of a tensor array whose
+            elements can be read once. A loop or conditional begins with none.
     """
 
     dtype: np.dtype[Any]
@@ -63,6 +65,7 @@ class Elements:
     is_bounded: bool = False
     declared: tuple[int, ...] | None = None
     constant: Constant | None = None
+    cleared: frozenset[int] = field(default=frozenset(), compare=False)
 
     def __post_init__(self) -> None:
         """Register the class with JAX, once."""
