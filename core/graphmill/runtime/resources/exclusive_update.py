@@ -31,7 +31,7 @@ _VALUE: Final[Any] = Variable.__dict__["value"]  # the slot, past the properties
 
 def _wait_and_read(variable: Variable) -> Any:
     with variable.lock:
-        return _VALUE.__get__(variable)
+        return variable.value  # by its class then: it may hold a compiler's form already
 
 
 def _wait_and_write(variable: Variable, value: Any) -> None:
@@ -93,13 +93,15 @@ def _written_copy(variable: Variable) -> Iterator[np.ndarray[Any, Any]]:
 def acquire(variable: Variable) -> bool:
     """Make other readers and writers of the value wait for the lock, which the caller holds.
 
+    In any case the variable then holds its value, not a compiler's form of it.
+
     Returns:
-        Whether that was possible; if not, nothing has changed.
+        Whether that was possible; if not, nothing else has changed.
     """
+    drop_form(variable)
     acquired = _ACQUIRED.get(kind_of(variable))
     if acquired is None or _is_suspended or not counts_prove_ownership():
         return False
-    drop_form(variable)
     _held[id(variable)] = variable
     variable.__class__ = acquired
     return True

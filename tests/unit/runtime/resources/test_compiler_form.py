@@ -10,7 +10,7 @@ import pytest
 
 from graphmill import dtypes
 from graphmill.runtime.process import effects
-from graphmill.runtime.resources import compiler_form
+from graphmill.runtime.resources import compiler_form, exclusive_update
 from graphmill.runtime.resources.compiler_form import (
     drop_form,
     forms_of,
@@ -140,6 +140,16 @@ def test_forms_of_variables(variable):
     assert forms_of([variable], Form) == [None]
 
 
+def test_variable_that_cannot_be_acquired_has_a_value(variable, monkeypatch):
+    """A program that overwrites a value's memory makes a copy if there is an array of it."""
+    monkeypatch.setattr(exclusive_update, "counts_prove_ownership", lambda: False)
+    set_form(variable, Form(1, 2))
+    with variable.lock:
+        assert not acquire(variable)
+    assert type(slot_of(variable)) is np.ndarray
+    assert variable.value.tolist() == [1, 2]
+
+
 @needs_gil
 def test_acquired_variable_has_a_value(variable):
     set_form(variable, Form(1, 2))
@@ -173,6 +183,22 @@ def test_shape_of_a_value_that_is_being_replaced_is_waited_for(variable):
         release(variable)
     reader.join()
     assert seen == [[(3,)]]
+
+
+@needs_gil
+def test_reader_that_waited_gets_a_value(variable):
+    """The variable may hold a form when the reader has waited for an update in place."""
+    variable.value = np.zeros(2, np.float32)
+    seen = []
+    reader = threading.Thread(target=lambda: seen.append(variable.value))
+    with variable.lock:
+        assert acquire(variable)
+        reader.start()
+        reader.join(0.05)
+        release(variable)
+        set_forms([variable], [Form(1, 2)])
+    reader.join()
+    assert seen[0].tolist() == [1, 2]
 
 
 def test_readers_see_the_old_value_or_the_new_one(variable):
