@@ -8,6 +8,7 @@ Python integers modulo 2**64; `_fingerprint`, `_murmur` and `_sip_hash` hash man
 
 from __future__ import annotations
 
+import struct
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,8 +31,10 @@ HASH_K0 = 0xC3A5C85C97CB3127
 HASH_K1 = 0xB492B66FBE98F273
 """Multipliers of FarmHash."""
 _MAX_SCALAR_BYTES = 640
-"""Total number of bytes up to which hashing strings one by one is faster."""
+_MAX_SCALAR_LONGEST = 12
+"""Hashing strings one by one is faster up to so many bytes, or so many times the longest one's."""
 _K2 = 0x9AE16A3B2F90404F
+_FOUR_WORDS, _EIGHT_WORDS = struct.Struct("<4Q"), struct.Struct("<8Q")
 _LONG_BYTES = 1 << 16
 """Size from which hashing one string takes long enough to end early with its step."""
 
@@ -115,7 +118,11 @@ def _hash_to_64(text: bytes) -> int:
 
 def weak_hash_32(text: bytes, start: int, a: int, b: int) -> tuple[int, int]:
     """Return a weak hash of 32 bytes and two seeds."""
-    w, x, y, z = (fetch(text, start + offset) for offset in (0, 8, 16, 24))
+    w, x, y, z = _FOUR_WORDS.unpack_from(text, start)
+    return _weak_hash(w, x, y, z, a, b)
+
+
+def _weak_hash(w: int, x: int, y: int, z: int, a: int, b: int) -> tuple[int, int]:
     a += w
     b = rotate(b + a + z, 21)
     c = a
@@ -148,14 +155,15 @@ def fingerprint64(text: bytes) -> int:
     v, w = (0, 0), (0, 0)
     x = x * _K2 + fetch(text, 0)
     end = (size - 1) // 64 * 64
-    for start in _starts(end, 64):
-        x = rotate(x + y + v[0] + fetch(text, start + 8), 37) * HASH_K1
-        y = rotate(y + v[1] + fetch(text, start + 48), 42) * HASH_K1
+    blocks = _EIGHT_WORDS.iter_unpack(memoryview(text)[:end])
+    for b0, b1, b2, b3, b4, b5, b6, b7 in blocks if end < _LONG_BYTES else cancellable(blocks):
+        x = rotate(x + y + v[0] + b1, 37) * HASH_K1
+        y = rotate(y + v[1] + b6, 42) * HASH_K1
         x = (x ^ w[1]) & _MASK
-        y += v[0] + fetch(text, start + 40)
+        y += v[0] + b5
         z = rotate(z + w[0], 33) * HASH_K1
-        v = weak_hash_32(text, start, v[1] * HASH_K1, x + w[0])
-        w = weak_hash_32(text, start + 32, z + w[1], y + fetch(text, start + 16))
+        v = _weak_hash(b0, b1, b2, b3, v[1] * HASH_K1, x + w[0])
+        w = _weak_hash(b4, b5, b6, b7, z + w[1], y + b2)
         z, x = x, z
     return _finish(text, x & _MASK, y & _MASK, z & _MASK, v, w)
 
@@ -207,7 +215,10 @@ def fingerprints64(items: Sequence[bytes]) -> Any:
 
 def _are_few(items: Sequence[bytes]) -> bool:
     """Return whether hashing strings one by one is faster."""
-    return len(items) <= MAX_SCALAR_HASHES and sum(map(len, items)) <= _MAX_SCALAR_BYTES
+    if len(items) > MAX_SCALAR_HASHES:
+        return False
+    sizes = [*map(len, items)]
+    return sum(sizes) <= max(_MAX_SCALAR_BYTES, _MAX_SCALAR_LONGEST * max(sizes, default=0))
 
 
 def _buckets(function: Callable[[bytes], int], value: Value, count: int) -> Value:
