@@ -162,6 +162,11 @@ flowchart LR
   in TensorFlow.
 - **Variables** are resource variables unless `use_resource=False`. A variable whose initial value
   has an unknown shape is not refused.
+- **Variables of SavedModels** are those that the model's restore operation sets, as in
+  TensorFlow's C++ loader and TensorFlow Serving. If an optimizer of Keras 3 is an attribute of a
+  `tf.Module`, `tf.saved_model.save` lets that operation set other variables than the ones that the
+  signatures use. Then these have no value; only Python's `tf.saved_model.load`, which follows the
+  graph of objects, finds it. Keras' `model.export` writes models that all can load.
 - **Datasets of files**: after a file that cannot be opened, the next request continues with the
   next file. TensorFlow tries the same file forever, so `ignore_errors` never ends.
 - **Byte-order marks**: `UnicodeDecode` and `UnicodeTranscode` read the mark of each UTF-16 or
@@ -200,6 +205,13 @@ flowchart LR
 - **Ranks and element types** that TensorFlow's kernels do not support: `Pad` beyond rank 6,
   `MirrorPad` and `ReverseSequence` beyond rank 5, `ReverseV2` and `Where` beyond rank 8, `Tile` of
   quantized and unsigned numbers, `Cast` to eight-bit floats, `LinSpace` of narrow floats.
+- **Sparse tensors out of order**: `SparseAdd`, `SparseSparseMinimum` and `SparseSparseMaximum` sort
+  the indices of both tensors before they merge them. TensorFlow walks through both in step, so its
+  results differ if indices are out of order or repeated.
+- **Truncated examples**: an unknown field of an `Example` that is cut short is an error. TensorFlow
+  takes what precedes it.
+- **`QuantizeAndDequantizeV2` and `V4`** compute with a given range for each channel. TensorFlow
+  2.21 refuses each shape of such a range: one check wants a scalar, the next one a vector.
 - **Missing checks**: where TensorFlow does not check a shape, index or option and reads out of
   bounds (gradients of pools, updates of variables, rows of sparse tensors, unknown modes of
   `ImageProjectiveTransformV3`), graphmill raises `InvalidArgument`. Outputs that TensorFlow leaves
@@ -229,12 +241,13 @@ units of the type's epsilon, with a reason for each group of ops.
 - **Signed zeros**: `Unique` and `ListDiff` treat the two zeros of narrow floats as equal. Sums,
   products and means whose terms are all zero may be a zero of the other sign.
 - **NaN and infinity**: if both occur in a sum, a matrix product or an extremum, the result depends
-  on the order of operations and the width of vectors. So does that of `MaxPool`, `TopKV2` and the
-  extrema of sorted segments with NaN, and of a product of complex numbers that are not finite.
-  `ReluGrad` and similar ops multiply, so NaN stays NaN. The range of `QuantizeAndDequantizeV2` is
-  that of the numbers beside NaN; in TensorFlow, NaN is left out as well unless it ends the input.
-  Kernels of JAX devices spread NaN and infinity over the rows and columns of a resized image. `Erf`
-  of a `float64` far from zero is 1 or -1; TensorFlow 2.21 gives NaN.
+  on the order of operations and the width of vectors. So does that of `MaxPool`, `TopKV2`,
+  `NthElement` and the extrema of sorted segments with NaN, and of a product of complex numbers that
+  are not finite. `ReluGrad` and similar ops multiply, so NaN stays NaN. The range of
+  `QuantizeAndDequantizeV2` is that of the numbers beside NaN; in TensorFlow, NaN is left out as
+  well unless it ends the input. Kernels of JAX devices spread NaN and infinity over the rows and
+  columns of a resized image. `Erf` of a `float64` far from zero is 1 or -1; TensorFlow 2.21 gives
+  NaN.
 - **`Cast`** of a number out of range of an 8-bit or 16-bit integer keeps the low bits of its 32-bit
   value. TensorFlow does so for some elements, and takes the limit of the type for those that it
   converts several at a time.
