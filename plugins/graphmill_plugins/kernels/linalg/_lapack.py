@@ -10,6 +10,7 @@ A call of LAPACK cannot be cancelled, so long ones run in a thread that a cancel
 
 from __future__ import annotations
 
+import importlib
 import math
 from contextlib import nullcontext
 from functools import cache, partial, wraps
@@ -56,6 +57,7 @@ def _blas_threads() -> SingleThreaded | None:
 
 @cache
 def _scipy_blas_threads() -> SingleThreaded | None:
+    importlib.import_module("scipy.linalg")  # loads the library
     return find_blas_threads("scipy")
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from graphmill_plugins.kernels.linalg import _lapack
-from graphmill_plugins.kernels.linalg._lapack import lapack
+from graphmill_plugins.kernels.linalg._lapack import call_scipy, lapack
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -75,6 +75,33 @@ def test_moderate_matrices_use_one_thread(
     monkeypatch.setattr(_lapack, "_blas_threads", one_thread)
     lapack(np).cholesky(np.eye(rows))
     assert bool(entered) == is_limited
+
+
+@pytest.mark.parametrize(("rows", "is_limited"), [(2, True), (700, False)])
+def test_scipy_uses_one_thread_for_all_but_large_matrices(
+    monkeypatch: pytest.MonkeyPatch, rows: int, is_limited: bool
+) -> None:
+    entered = []
+
+    @contextmanager
+    def one_thread() -> Iterator[None]:
+        entered.append(rows)
+        yield
+
+    monkeypatch.setattr(_lapack, "_scipy_blas_threads", one_thread)
+    assert call_scipy(len, np.eye(rows), repeats=1) == rows
+    assert bool(entered) == is_limited
+
+
+def test_scipy_is_loaded_before_its_library_is_looked_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    loaded = []
+    monkeypatch.setattr(_lapack.importlib, "import_module", loaded.append)
+    monkeypatch.setattr(_lapack, "find_blas_threads", lambda package: (package, *loaded))
+    _lapack._scipy_blas_threads.cache_clear()
+    assert _lapack._scipy_blas_threads() == ("scipy", "scipy.linalg")
+    _lapack._scipy_blas_threads.cache_clear()
 
 
 def test_other_namespaces_have_their_own_functions() -> None:
