@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -21,6 +22,8 @@ from graphmill_plugins.kernels.jax.nn_conv import (
 from graphmill_plugins.kernels.nn.conv.numpy_grad import transposed_axis
 
 _MAX_UNROLLED_TAPS: Final = 25  # each is a product, and takes 40 ms to compile
+_MAX_SHIFTED_WIDTH: Final = 16  # channels of the gradient
+_MAX_SHIFTED_SIZE: Final = 1 << 20  # elements of all shifted gradients; more leave the cache
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -149,7 +152,11 @@ def gradient_over_slices(
     def forward(weights: Value) -> Value:
         return convolve(images, weights, flat, 1)
 
-    products = transposed(forward, (*shape[1:3], images.shape[-1], shape[-1]), out_gradient)
+    if is_for_shifts(images.shape[-1], out_gradient.shape, flat):
+        products = gradient_by_shifts(images, out_gradient, flat)
+    else:
+        weights_shape = (*shape[1:3], images.shape[-1], shape[-1])
+        products = transposed(forward, weights_shape, out_gradient)
     return jnp.moveaxis(products.reshape(*shape[1:3], shape[0], *shape[3:]), 2, 0)
 
 
@@ -165,6 +172,41 @@ def gradient_by_rows(image: Value, gradient: Value, axes: Sequence[Axis]) -> Val
     ]
     products = [jnp.matmul(row.T, out_gradient) for row in rows]
     return jnp.stack(products).reshape(*(axis.kernel for axis in axes), depth, width)
+
+
+def is_for_shifts(depth: int, gradient: Sequence[int], axes: Sequence[Axis]) -> bool:
+    """Return whether `gradient_by_shifts` is the fastest form: for few outputs of more inputs.
+
+    Args:
+        depth: the number of channels of the image.
+        gradient: the shape of the gradient.
+        axes: the axes of the windows.
+    """
+    width, taps = gradient[-1], math.prod(axis.kernel for axis in axes)
+    return (
+        width <= min(depth // 2, _MAX_SHIFTED_WIDTH)
+        and taps <= _MAX_UNROLLED_TAPS
+        and taps * math.prod(gradient) <= _MAX_SHIFTED_SIZE
+        and all(axis.stride == axis.dilation == 1 for axis in axes)
+    )
+
+
+def gradient_by_shifts(image: Value, gradient: Value, axes: Sequence[Axis]) -> Value:
+    """Return the gradient (spatial …, in, out) of weights with stride one: one product of all taps.
+
+    Not the images are shifted to each tap, which have more channels, but the gradients.
+    """
+    kernel = [axis.kernel for axis in axes]
+    moved = []
+    for taps in np.ndindex(*kernel):
+        moves = [(tap, last - 1 - tap) for tap, last in zip(taps, kernel, strict=True)]
+        moved.append(jnp.pad(gradient, [(0, 0), *moves, (0, 0)]))
+    columns = jnp.concatenate(moved, -1)
+    pads = [(axis.before, axis.after) for axis in axes]
+    images = jnp.pad(image, [(0, 0), *pads, (0, 0)])
+    depth, width = image.shape[-1], gradient.shape[-1]
+    products = jnp.matmul(images.reshape(-1, depth).T, columns.reshape(-1, columns.shape[-1]))
+    return jnp.moveaxis(products.reshape(depth, *kernel, width), 0, -2)
 
 
 def gradient_product(image: Value, gradient: Value, axes: Sequence[Axis]) -> Value:

@@ -16,8 +16,10 @@ from graphmill_plugins.kernels.jax._conv_gradients import (
     flipped_convolution,
     flipped_depthwise,
     gradient_by_rows,
+    gradient_by_shifts,
     gradient_over_slices,
     gradient_product,
+    is_for_shifts,
     spread_products,
     summed_depthwise_gradient,
     transposed,
@@ -125,6 +127,8 @@ def _filter_gradient_on_cpu(plan: ConvPlan) -> Callable[..., Value] | None:
         return None
     if len(plan.axes) == _VOLUME:
         return partial(gradient_over_slices, shape=plan.kernel)
+    if is_for_shifts(plan.shape[-1], plan.out, plan.axes):
+        return gradient_by_shifts
     if _is_narrow(plan):
         return gradient_by_rows
     return None

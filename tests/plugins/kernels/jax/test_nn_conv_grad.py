@@ -18,8 +18,10 @@ from graphmill_plugins.kernels.jax._conv_gradients import (  # noqa: E402
     flipped_convolution,
     flipped_depthwise,
     gradient_by_rows,
+    gradient_by_shifts,
     gradient_over_slices,
     gradient_product,
+    is_for_shifts,
     spread_products,
     summed_depthwise_gradient,
     transposed,
@@ -33,8 +35,8 @@ from graphmill_plugins.kernels.nn.window import make_axis  # noqa: E402
 
 
 @st.composite
-def axis(draw):
-    size, kernel, stride = (draw(st.integers(1, most)) for most in (9, 5, 4))
+def axis(draw, most_stride=4):
+    size, kernel, stride = (draw(st.integers(1, most)) for most in (9, 5, most_stride))
     padding = draw(st.sampled_from(["SAME", "VALID", "EXPLICIT"]))
     pads = draw(st.tuples(st.integers(0, 3), st.integers(0, 3)))
     try:
@@ -77,6 +79,38 @@ def test_gradients_by_rows_of_taps_are_sums_over_windows(rows, cols, depth, widt
         got = np.asarray(gradient_by_rows(x, gradient, (rows, cols)))
     expected = kernel_gradient(x, gradient, (rows, cols), 1)
     np.testing.assert_allclose(got, expected, rtol=1e-10, atol=1e-10)
+
+
+@settings(max_examples=20, deadline=None)
+@given(rows=axis(1), cols=axis(1), depth=st.integers(1, 3), width=st.integers(1, 3))
+def test_gradients_by_shifts_are_sums_over_windows(rows, cols, depth, width):
+    rng = np.random.default_rng(8)
+    x = rng.standard_normal((2, rows.size, cols.size, depth))
+    gradient = rng.standard_normal((2, rows.out, cols.out, width))
+    with jax.enable_x64(True), jax.disable_jit():
+        got = np.asarray(gradient_by_shifts(x, gradient, (rows, cols)))
+    expected = kernel_gradient(x, gradient, (rows, cols), 1)
+    np.testing.assert_allclose(got, expected, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("depth", "width", "size", "kernel", "stride", "dilation", "expected"),
+    [
+        (24, 8, 16, 3, 1, 1, True),
+        (24, 8, 16, 3, 2, 1, False),
+        (64, 24, 16, 3, 1, 1, False),  # too many outputs
+        (12, 8, 16, 3, 1, 1, False),  # hardly more inputs
+        (24, 8, 200, 3, 1, 1, False),  # the shifted gradients leave the cache
+        (24, 8, 16, 7, 1, 1, False),  # too many taps
+        (24, 8, 16, 3, 1, 2, False),
+    ],
+)
+def test_gradients_are_shifted_where_they_are_few(
+    depth, width, size, kernel, stride, dilation, expected
+):
+    place = make_axis(size, kernel, stride, dilation, "SAME")
+    gradient = (4, place.out, place.out, width)
+    assert is_for_shifts(depth, gradient, [place, place]) is expected
 
 
 @settings(max_examples=12, deadline=None)
