@@ -329,6 +329,19 @@ def test_nodes_of_other_types_do_not_get_what_a_name_shares(op: str) -> None:
     assert caught.value.op_type == op
 
 
+def test_number_of_outputs_that_the_inputs_do_not_have_is_refused() -> None:
+    graph = graph_of(
+        "s = Const(dtype=int64, value='int64: [0, 1]'); i = Const(dtype=int64, value='int64: [0]')"
+        "; x = Const(dtype=float32, value='float32: [1.0]'); "
+        "r = RaggedGather([s], x, i, OUTPUT_RAGGED_RANK=1000); y = Identity(r[0])"
+    )
+    with (
+        graphmill.Session(graph=graph, config=CONFIG) as session,
+        pytest.raises(errors.InvalidArgumentError, match="OUTPUT_RAGGED_RANK must be 1"),
+    ):
+        session.run("y:0")
+
+
 @pytest.mark.parametrize("part", ["replica", "task", "device:CPU", "cpu"])
 def test_device_of_many_digits_is_malformed(part: str) -> None:
     graph = graph_of(f"x = {_NUMBERS}")

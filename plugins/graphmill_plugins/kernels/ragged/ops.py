@@ -139,15 +139,27 @@ def ragged_gather(
     params_dense_values: Value,
     indices: Value,
     Tsplits: np.dtype[Any],
+    OUTPUT_RAGGED_RANK: int,
 ) -> tuple[list[Value], Value]:
-    """Return the rows of a ragged tensor at indices of any shape."""
+    """Return the rows of a ragged tensor at indices of any shape.
+
+    Raises:
+        InvalidArgumentError: an index is out of range, or the output has another ragged rank.
+    """
     check_nested(params_nested_splits, params_dense_values)
+    ragged_rank = len(params_nested_splits) + indices.ndim - 1
+    if ragged_rank != OUTPUT_RAGGED_RANK:
+        raise InvalidArgumentError(
+            f"OUTPUT_RAGGED_RANK must be {ragged_rank} for indices of rank {indices.ndim}, got "
+            f"{OUTPUT_RAGGED_RANK}"
+        )
     rows = len(params_nested_splits[0]) - 1
     flat = indices.reshape(-1).astype(np.int64)
     outside = np.flatnonzero((flat < 0) | (flat >= rows))
     if outside.size:
         where = ",".join(map(str, np.unravel_index(outside[0], indices.shape)))
         raise InvalidArgumentError(f"indices[{where}] = {flat[outside[0]]} is not in [0, {rows})")
+    check_size((math.prod(indices.shape[:-1]) + 1,), "the row splits", itemsize=8)
     out = [
         (np.arange(math.prod(indices.shape[:axis]) + 1) * indices.shape[axis]).astype(Tsplits)
         for axis in range(1, indices.ndim)
