@@ -5,8 +5,9 @@
     python tools/sweep_limits.py --grow --deadline 0.2 --late 1
     python tools/sweep_limits.py --sample 100 --seed 1
 
-Takes op cases and makes one value of an attr or input large at a time; with `--grow`, makes all
-inputs large instead: more elements, and longer strings. Each instance runs in a child process with
+Takes op cases and makes one value of an attr or input large at a time, or inputs that have no
+elements, but large sizes; with `--grow`, makes all inputs large instead: more elements, and longer
+strings. Each instance runs in a child process with
 a limit for its memory, under a deadline (of 2 s) and a small memory budget. Reported are
 
 - `late`: the step took some seconds of processor time (2 s) beyond its deadline, or had not ended
@@ -64,6 +65,8 @@ EXCESS: Final = 4
 ADDRESS_SPACE: Final = 8 << 30
 LARGE: Final = (1000, 100_000, 10**7, 2**31 - 1, 2**40, 2**62)
 LARGE_FLOATS: Final = (1e-30, 1e5, 1e9, 1e30)
+LARGE_SIZES: Final = (30_000, 2**31 - 1)
+"""Sizes of inputs without elements: a product of two is large, or one alone."""
 SMALL_INPUT: Final = 64
 """Inputs with more elements are not changed."""
 GROWN_ELEMENTS: Final = 1 << 20
@@ -153,7 +156,11 @@ GROWTH: Final = (["grow", "sizes"], ["grow", "first"], ["grow", "count"], ["grow
 def changes_of(case: Case) -> list[list[Any]]:
     """Return the changes of a case, as JSON: where a value is, and what it becomes."""
     graph = case_graph(case, graphmill.default_host().ops)
-    return [*_feed_changes(graph.feeds), *_attr_changes(graph.graph_def)]
+    return [
+        *_feed_changes(graph.feeds),
+        *_empty_changes(graph.feeds),
+        *_attr_changes(graph.graph_def),
+    ]
 
 
 def _feed_changes(feeds: dict[str, Any]) -> Iterator[list[Any]]:
@@ -170,6 +177,14 @@ def _feed_changes(feeds: dict[str, Any]) -> Iterator[list[Any]]:
             continue
         for place, number in itertools.product(places, numbers):
             yield ["feed", name, place, number]
+
+
+def _empty_changes(feeds: dict[str, Any]) -> Iterator[list[Any]]:
+    """Yield the sizes that become 0, while others become large."""
+    arrays = [value for value in feeds.values() if isinstance(value, np.ndarray)]
+    sizes = {size for value in arrays if value.ndim > 1 for size in value.shape if size > 1}
+    for size, large in itertools.product(sorted(sizes), LARGE_SIZES):
+        yield ["empty", size, large]
 
 
 def _attr_changes(graph_def: Any) -> Iterator[list[Any]]:
@@ -198,6 +213,9 @@ def changed(case: Case, change: list[Any]) -> Any:
     if kind == "grow":
         graph.feeds.update(grown(graph.feeds, where))
         return graph
+    if kind == "empty":
+        graph.feeds.update(emptied(graph.feeds, where, *rest))
+        return graph
     if kind == "feed":
         place, number = rest
         value = np.array(graph.feeds[where])
@@ -218,6 +236,19 @@ def changed(case: Case, change: list[Any]) -> Any:
     else:
         attr.list.i[rest[0]] = rest[1]
     return graph
+
+
+def emptied(feeds: dict[str, Any], zero: int, large: int) -> dict[str, np.ndarray[Any, Any]]:
+    """Return the inputs that have a dimension of size `zero`, which becomes 0.
+
+    Their other sizes become `large`, except 1.
+    """
+    found = {}
+    for name, value in feeds.items():
+        if isinstance(value, np.ndarray) and zero in value.shape:
+            sizes = [0 if size == zero else large if size > 1 else 1 for size in value.shape]
+            found[name] = np.empty(sizes, value.dtype)
+    return found
 
 
 def grown(feeds: dict[str, Any], kind: str) -> dict[str, np.ndarray[Any, Any]]:

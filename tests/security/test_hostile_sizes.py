@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 N: Final = 40_000
 """As many rows of as many values are 6 GB."""
+MOST: Final = 2**31 - 1
 BUDGET: Final = 64 << 20
 
 _KEYS: Final = (
@@ -188,3 +190,126 @@ def test_product_of_sizes_is_bounded(name: str) -> None:
     ):
         session.run("y:0", feeds)
     assert caught.value.op_type == name.partition(" ")[0]
+
+
+EMPTY: Final[dict[str, tuple[str, tuple[int, ...], tuple[int, ...]]]] = {
+    "Cholesky": ("y = Cholesky(f, after=[g])", (MOST, 0, 0), ()),
+    "MatrixInverse": ("y = MatrixInverse(f, after=[g])", (MOST, 0, 0), ()),
+    "MatrixDeterminant": ("y = MatrixDeterminant(f, after=[g])", (MOST, 0, 0), ()),
+    "MatrixSolve": ("y = MatrixSolve(f, g)", (0, 0), (0, MOST)),
+    "MatrixSolveLs": (
+        "l = Const(dtype=float64, value='float64: 0.0'); y = MatrixSolveLs(f, g, l)",
+        (0, N),
+        (0, N),
+    ),
+    "MatrixTriangularSolve": ("y = MatrixTriangularSolve(f, g)", (0, N, N), (0, N, 1)),
+    "SelfAdjointEigV2": ("e = SelfAdjointEigV2(f, after=[g]); y = Identity(e[0])", (0, N, N), ()),
+    "MatrixBandPart": (
+        "k = Const(dtype=int64, value='int64: 0'); y = MatrixBandPart(f, k, k, after=[g])",
+        (0, MOST),
+        (),
+    ),
+    "Fingerprint": (
+        (
+            "m = Const(dtype=string, value=\"string: 'farmhash64'\"); "
+            "y = Fingerprint(f, m, after=[g])"
+        ),
+        (MOST, 0),
+        (),
+    ),
+    "KmeansPlusPlusInitialization": (
+        (
+            "n = Const(dtype=int64, value='int64: 1'); "
+            "y = KmeansPlusPlusInitialization(f, n, n, n, after=[g])"
+        ),
+        (MOST, 0),
+        (),
+    ),
+    "ReverseSequence": (
+        "i = Cast(g, DstT=int64); y = ReverseSequence(f, i, seq_dim=1)",
+        (0, MOST),
+        (0,),
+    ),
+    "MirrorPad": (
+        (
+            "p = Const(dtype=int32, value='int32: [[0, 0], [1, 1]]'); "
+            "y = MirrorPad(f, p, mode='SYMMETRIC', after=[g])"
+        ),
+        (0, MOST),
+        (),
+    ),
+    "ResizeNearestNeighborGrad": (
+        (
+            "s = Const(dtype=int32, value='int32: [2, 2]'); "
+            "y = ResizeNearestNeighborGrad(f, s, after=[g])"
+        ),
+        (N, 0, 2, N),
+        (),
+    ),
+    "SparseSliceGrad": (
+        (
+            "i = Cast(f, DstT=int64); s = Const(dtype=int64, value='int64[0]'); "
+            "o = Const(dtype=int64, value='int64[1,0]'); y = SparseSliceGrad(g, i, s, o)"
+        ),
+        (MOST, 0),
+        (1,),
+    ),
+    "AudioSpectrogram": (
+        "y = AudioSpectrogram(f, window_size=2, stride=1, after=[g])",
+        (MOST, 0),
+        (),
+    ),
+    "QuantizedAvgPool": (
+        (
+            "q = Cast(f, DstT=int32); z = Const(dtype=float32, value='float32: 0.0'); "
+            "p = QuantizeV2(f, z, z, T=quint8); r = QuantizedAvgPool(p[0], z, z, "
+            "ksize=[1, 2, 2, 1], strides=[1, 1, 1, 1], padding='SAME', after=[g, q]); "
+            "y = Dequantize(r[0], r[1], r[2])"
+        ),
+        (0, N, N, 1),
+        (),
+    ),
+}
+
+
+REFUSED: Final = (
+    "MatrixDeterminant",
+    "MatrixSolveLs",
+    "ResizeNearestNeighborGrad",
+    "SelfAdjointEigV2",
+    "Fingerprint",
+    "KmeansPlusPlusInitialization",
+    "MirrorPad",
+    "SparseSliceGrad",
+)
+"""The ops of `EMPTY` whose results or temporaries have elements."""
+
+
+def run_empty(op: str) -> Any:
+    nodes, first, second = EMPTY[op]
+    graph = graph_of(nodes, f="float32: [0.0]", g="float32: [0.0]")
+    for node in graph.node:
+        if node.op == "Placeholder":
+            node.attr["shape"].shape.Clear()
+            node.attr["shape"].shape.unknown_rank = True
+    config = {"graphmill": {"jit": "off", "memory_budget_bytes": BUDGET}}
+    feeds = {"f:0": np.zeros(first, np.float32), "g:0": np.zeros(second, np.float32)}
+    with graphmill.Session(graph=graph, config=config, trust=False) as session:
+        return session.run("y:0", feeds)
+
+
+@pytest.mark.parametrize("op", sorted(EMPTY.keys() - set(REFUSED)))
+def test_input_without_elements_stands_for_no_work(op: str) -> None:
+    """A tensor of no bytes may have large sizes."""
+    started = time.process_time()
+    assert run_empty(op).nbytes < 1000
+    assert time.process_time() - started < 5
+
+
+@pytest.mark.parametrize("op", REFUSED)
+def test_many_results_of_an_input_without_elements_are_refused(op: str) -> None:
+    started = time.process_time()
+    with pytest.raises(errors.ResourceExhaustedError, match="memory budget") as caught:
+        run_empty(op)
+    assert caught.value.op_type == op
+    assert time.process_time() - started < 5

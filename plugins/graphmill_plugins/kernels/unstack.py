@@ -88,7 +88,12 @@ def joined(xp: ArrayNamespace, values: Sequence[Value]) -> Value:
 
 
 def zeros(xp: ArrayNamespace, shape: tuple[int, ...], dtype: dtypes.DType) -> Value:
-    """Return a tensor of zeros, of empty strings, or of None for variants and resources."""
+    """Return a tensor of zeros, of empty strings, or of None for variants and resources.
+
+    Raises:
+        ResourceExhaustedError: it is larger than the memory budget.
+    """
+    check_size(shape, itemsize=dtype.as_numpy_dtype.itemsize)
     if dtype.kind not in "sh":
         return xp.zeros(shape, dtype.as_numpy_dtype)
     blank = b"" if dtype is dtypes.string else None

@@ -109,7 +109,10 @@ def mirrored_indices(size: int, pair: Sequence[int], mode: str, axis: int) -> Va
             f"paddings must be no greater than the dimension size less {_edge(mode)}: "
             f"{list(pair)} for dimension {axis} of size {size}"
         )
-    return _mirrored(size, before, after, mode) if before or after else None
+    if not before and not after:
+        return None
+    check_size((before + size + after,), "the padded dimension", itemsize=8)
+    return _mirrored(size, before, after, mode)
 
 
 def _edge(mode: str) -> int:

@@ -83,6 +83,8 @@ def reverse_sequence(
             )
         if is_numpy(xp) and lengths.size:
             _check_lengths(lengths, x.shape[along])
+        if not x.size:  # a dimension may be large nevertheless
+            return x
         shape = [1] * x.ndim
         shape[across] = -1
         ends = lengths.reshape(shape)

@@ -38,8 +38,8 @@ def audio_spectrogram(
     length = 1 << (window_size - 1).bit_length()
     count = max((audio.shape[0] - window_size) // stride + 1, 0)
     check_size((audio.shape[1], count, length), "the windows", itemsize=8)
-    if not count:
-        return xp.zeros((audio.shape[1], 0, length // 2 + 1), np.float32)
+    if not count or not audio.shape[1]:
+        return xp.zeros((audio.shape[1], count, length // 2 + 1), np.float32)
     indices = np.arange(count)[:, None] * stride + np.arange(window_size)
     angle = 2 * math.pi * np.arange(window_size) / window_size
     frames = audio.astype(np.float64).T[:, indices] * (0.5 - 0.5 * np.cos(angle))

@@ -107,6 +107,10 @@ def resize_nearest_neighbor_grad(
     _check_gradients(grads)
     check_centers(align_corners, half_pixel_centers)
     height, width = output_size(size)
+    shape = (grads.shape[0], height, width, grads.shape[3])
+    check_size(shape, itemsize=grads.dtype.itemsize)
+    if not grads.size:
+        return xp.zeros(shape, grads.dtype)
     rows = nearest_pixels(height, grads.shape[1], align_corners, half_pixel_centers)
     columns = nearest_pixels(width, grads.shape[2], align_corners, half_pixel_centers)
     if xp is np and grads.dtype == np.float32 and np.isfinite(grads).all():
@@ -115,7 +119,6 @@ def resize_nearest_neighbor_grad(
             for size, pixels in ((height, rows), (width, columns))
         )
         return resampled(xp, grads, down, across)
-    shape = (grads.shape[0], height, width, grads.shape[3])
     indices = (slice(None), rows[:, None], columns[None, :])
     return _added(xp, shape, indices, grads, grads.dtype)
 

@@ -22,7 +22,7 @@ import numpy as np
 from graphmill.spi.process import find_blas_threads
 from graphmill_plugins.kernels._abandonable_call import run_abandonable
 from graphmill_plugins.kernels._helper_threads import HELPERS
-from graphmill_plugins.kernels._support import is_numpy
+from graphmill_plugins.kernels._support import check_size, is_numpy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -94,11 +94,39 @@ def _single_threaded(function: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(function)
     def call_or_abandon(x: Any, *others: Any, **options: Any) -> Any:
         rows, columns = x.shape[-2:]
+        batch = x.shape[:-2]
+        if not x.size:  # LAPACK's buffers have the size of a matrix nevertheless
+            shape = (max(rows, 1), max(columns, 1))
+            check_size(shape, "a matrix of an empty stack", itemsize=x.itemsize)
+        if not rows * columns and math.prod(batch) and all(y.shape[:-2] == batch for y in others):
+            return _of_empty_matrices(function, (x, *others), options)
         work = rows * columns * min(rows, columns)
         compute = partial(call, work, x, *others, **options)
-        return attached_or_abandonable(compute, work * math.prod(x.shape[:-2]) * repeats)
+        return attached_or_abandonable(compute, work * math.prod(batch) * repeats)
 
     return call_or_abandon
+
+
+def _of_empty_matrices(
+    function: Callable[..., Any], stacks: tuple[Any, ...], options: dict[str, Any]
+) -> Any:
+    """Apply a function to one of the matrices without elements of a stack, and repeat the result.
+
+    The stack has no bytes, so it may have more matrices than there is time for.
+
+    Raises:
+        ResourceExhaustedError: the results are larger than the memory budget.
+    """
+    batch = stacks[0].shape[:-2]
+    found = function(*[stack[(0,) * len(batch)] for stack in stacks], **options)
+    if isinstance(found, tuple):
+        return tuple(_repeated(np.asarray(one), batch) for one in found)
+    return _repeated(np.asarray(found), batch)
+
+
+def _repeated(value: Any, batch: tuple[int, ...]) -> Any:
+    check_size((*batch, *value.shape), itemsize=value.itemsize)
+    return np.array(np.broadcast_to(value, (*batch, *value.shape)))
 
 
 def attached_or_abandonable(compute: Callable[[], _T], work: int) -> _T:

@@ -117,6 +117,8 @@ def matrix_solve(xp: ArrayNamespace, matrix: Value, rhs: Value, *, adjoint: bool
     """
     check_square(matrix)
     check_rhs(matrix, rhs)
+    if not rhs.size:
+        return rhs
     return _invertible(lapack(xp).solve, adjoint_of(xp, matrix) if adjoint else matrix, rhs)
 
 
@@ -137,6 +139,9 @@ def matrix_triangular_solve(matrix: Value, rhs: Value, *, lower: bool, adjoint: 
     """
     check_square(matrix)
     check_rhs(matrix, rhs, broadcast=True)
+    if not matrix.size or not rhs.size:  # a mask of the triangle may be large nevertheless
+        batch = np.broadcast_shapes(matrix.shape[:-2], rhs.shape[:-2])
+        return np.zeros((*batch, *rhs.shape[-2:]), rhs.dtype)
     triangle = np.tril(matrix) if lower else np.triu(matrix)
     if adjoint:
         triangle, lower = adjoint_of(np, triangle), not lower
@@ -179,10 +184,14 @@ def matrix_solve_ls(
         )
     if is_numpy(xp) and l2_regularizer < 0:
         raise InvalidArgumentError(f"l2_regularizer must be >= 0, got {l2_regularizer}.")
+    rows, columns = matrix.shape[-2:]
+    if not matrix.size or not rhs.size:
+        shape = (*matrix.shape[:-2], columns, rhs.shape[-1])
+        check_size(shape, itemsize=T.itemsize)
+        return xp.zeros(shape, T)
     matmul = matmul_of(xp)
     if not fast:
         return matmul(lapack(xp).pinv(matrix), rhs).astype(T)
-    rows, columns = matrix.shape[-2:]
     adjoint, ridge = adjoint_of(xp, matrix), l2_regularizer.astype(T)
     if rows >= columns:
         gram = matmul(adjoint, matrix) + ridge * xp.eye(columns, dtype=T)

@@ -15,7 +15,7 @@ import numpy as np
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
 from graphmill.spi.kernels import cancellable, check_cancelled
-from graphmill_plugins.kernels._support import scalar_int, shape_text
+from graphmill_plugins.kernels._support import check_size, scalar_int, shape_text
 from graphmill_plugins.kernels.random._philox import seeded
 from graphmill_plugins.kernels.random._stream import Numbers, numbers_of
 
@@ -95,6 +95,7 @@ def kmeans_plus_plus(
             f"Expected num_to_sample to be in [1, {len(points)}] (the number of points), got "
             f"{count}"
         )
+    check_size((len(points), max(points.shape[1], 2)), "the distances", itemsize=4)
     sampling = _Sampling(points, _numbers(seed))
     for _ in range(count):
         sampling.draw(1 + (2 + int(math.log(count)) if retries < 0 else retries))

@@ -7,12 +7,13 @@ sparse_split_op.cc, sparse_slice_op.cc, sparse_slice_grad_op.cc, sparse_fill_emp
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from graphmill.errors import InternalError, InvalidArgumentError
 from graphmill.spi import kernel
+from graphmill.spi.kernels import cancellable
 from graphmill_plugins.kernels._support import (
     check_axis_count,
     check_size,
@@ -211,6 +212,10 @@ def sparse_slice(
     return indices.take(chosen, axis=0) - start, values.take(chosen), np.array(length, np.int64)
 
 
+_LIST_BYTES: Final = 64
+"""The least size of a list in Python, with the reference to it."""
+
+
 @kernel("SparseSliceGrad", host=True)
 def sparse_slice_grad(grad: Value, indices: Value, start: Value, output_indices: Value) -> Value:
     """Return the gradient of a slice's input values: zero outside of the slice."""
@@ -231,11 +236,11 @@ def sparse_slice_grad(grad: Value, indices: Value, start: Value, output_indices:
             f"({len(grad)}) and no more than those of input_indices ({len(indices)})"
         )
     used = 0
+    check_size((len(indices),), "the lists of indices", itemsize=_LIST_BYTES)
     out = np.zeros(len(indices), grad.dtype)
-    positions = {
-        tuple(row): position for position, row in enumerate((output_indices + start).tolist())
-    }
-    for row, index in enumerate(indices.tolist()):
+    moved = cancellable((output_indices + start).tolist())
+    positions = {tuple(row): position for position, row in enumerate(moved)}
+    for row, index in enumerate(cancellable(indices.tolist())):
         position = positions.get(tuple(index))
         if position is not None:
             out[row] = grad[position]

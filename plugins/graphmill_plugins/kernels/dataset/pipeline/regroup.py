@@ -16,7 +16,7 @@ import numpy as np
 from graphmill import dtypes
 from graphmill.errors import DataLossError, InvalidArgumentError
 from graphmill.spi.kernels import cancellable, check_cancelled, shape_of_value
-from graphmill_plugins.kernels._support import shape_text
+from graphmill_plugins.kernels._support import check_size, shape_text
 from graphmill_plugins.kernels._variant import TensorVariant
 from graphmill_plugins.kernels.dataset.pipeline.batch import Batch
 from graphmill_plugins.kernels.dataset.pipeline.dataset import Dataset, ElementIterator
@@ -151,6 +151,8 @@ class SparseBatch(Dataset):
             longest if size < 0 else size
             for longest, size in zip(sizes, self._row_shape, strict=True)
         ]
+        counts = (max(math.prod(shape), *shape, 1) * (len(shape) + 1) for shape in shapes)
+        check_size((sum(counts),), "the indices", itemsize=8)
         indices = [_indices(index, shape) for index, shape in enumerate(shapes)]
         parts = (
             np.concatenate(indices),
