@@ -42,7 +42,7 @@ REFUSED = {
         f"MaxPoolWithArgmax/pool.more/{in_batch}/{dtype}/2"
         for in_batch, dtype in itertools.product((False, True), ("int32", "int64"))
     ),
-    *("Conv2D/sweep.1/1", "ReverseV2/sweep.0"),
+    *("BiasAdd/2/1", "Conv2D/sweep.1/1", "ReverseV2/sweep.0"),
 }
 """Cases that TensorFlow's kernels compute, and its shape functions refuse."""
 KNOWN = {

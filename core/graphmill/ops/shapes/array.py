@@ -267,6 +267,8 @@ def padded(op: ShapeContext) -> TensorShape:
     if pads is None:
         rank = shape.rank if shape.rank is not None else op.shape("paddings").with_rank(2)[0]
         return UNKNOWN_SHAPE if rank is None else TensorShape((None,) * rank)
+    if (pads < 0).any():
+        raise InvalidArgumentError(f"Paddings must be non-negative, got {pads.tolist()}")
     return TensorShape(map(_with_pads, shape.with_rank(len(pads)), pads.tolist()))
 
 
@@ -461,6 +463,8 @@ def reversed_sequences(op: ShapeContext) -> TensorShape:
     batch, sequence = op.get_attr("batch_dim"), op.get_attr("seq_dim")
     if shape.dims is None:
         return UNKNOWN_SHAPE
+    if batch < 0:
+        raise InvalidArgumentError(f"batch_dim must be >= 0, got {batch}")
     for name, axis in (("batch_dim", batch), ("seq_dim", sequence)):
         if axis >= len(shape.dims):
             raise InvalidArgumentError(f"{name} must be < input rank: {axis} vs. {len(shape.dims)}")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from graphmill.errors import InvalidArgumentError
 from graphmill.ops.inference.output_bounds import OutputBound, bounded_by
 from graphmill.ops.inference.tensor_shape import SCALAR, UNKNOWN_SHAPE, TensorShape, merged_size
 from graphmill.ops.shapes.shared import common
@@ -26,8 +27,8 @@ _UNARY = """
 _BINARY = """
     Add AddV2 Atan2 BitwiseAnd BitwiseOr BitwiseXor Complex Div DivNoNan FloorDiv FloorMod Greater
     GreaterEqual Igamma IgammaGradA Igammac LeftShift Less LessEqual LogicalAnd LogicalOr Maximum
-    Minimum Mod Mul MulNoNan NextAfter Polygamma Pow RealDiv RightShift SelectV2 SquaredDifference
-    Sub TruncateDiv TruncateMod Xdivy Xlog1py Xlogy Zeta
+    Minimum Mod Mul MulNoNan NextAfter Polygamma Pow RealDiv RightShift SquaredDifference Sub
+    TruncateDiv TruncateMod Xdivy Xlog1py Xlogy Zeta
 """
 _NUMBERED_SEGMENTS = """
     SegmentMaxV2 SegmentMinV2 SegmentProdV2 SegmentSumV2 UnsortedSegmentMax UnsortedSegmentMin
@@ -122,6 +123,12 @@ def equal_or_scalars(op: ShapeContext) -> TensorShape:
     return SCALAR if not others else merged if is_certain else UNKNOWN_SHAPE
 
 
+@bounded_by(OutputBound.PRODUCT)
+def broadcast_selected(op: ShapeContext) -> TensorShape:
+    """Return the shape of `SelectV2`; the condition is checked once that of the values is known."""
+    return op.inputs[0].broadcast_with(op.inputs[1].broadcast_with(op.inputs[2]))
+
+
 def counted_range(op: ShapeContext) -> TensorShape:
     """Return the shape of a `Range`; its length is static if its bounds are."""
     values = [op.value(name) for name in ("start", "limit", "delta")]
@@ -146,12 +153,16 @@ def segments(op: ShapeContext) -> TensorShape:
 
 def numbered_segments(op: ShapeContext) -> TensorShape:
     """Return the shape of a segment reduction with an explicit number of segments."""
-    data, ids = op.inputs[0], op.inputs[1]
-    if data.dims is None or ids.dims is None:
+    data, ids, count = op.inputs[0], op.inputs[1], common.integer(op, "num_segments")
+    if ids.dims is None:
+        return UNKNOWN_SHAPE
+    if count is not None and count < 0:
+        raise InvalidArgumentError(f"num_segments must be non-negative but is {count}")
+    if data.dims is None:
         return UNKNOWN_SHAPE
     data.with_rank_at_least(len(ids.dims))
     data[: len(ids.dims)].merge_with(ids)
-    return TensorShape((common.integer(op, "num_segments"),)) + data[len(ids.dims) :]
+    return TensorShape((count,)) + data[len(ids.dims) :]
 
 
 @bounded_by(OutputBound.INPUT)
@@ -191,6 +202,7 @@ SHAPES: Final[dict[str, ShapeFunction]] = common.table(
     ("BatchMatMul BatchMatMulV2 BatchMatMulV3", batch_mat_mul),
     ("ClipByValue", common.unchanged),
     ("Select", selected),
+    ("SelectV2", broadcast_selected),
     ("Cross", cross),
     ("Range", counted_range),
     ("LinSpace", common.with_ranks(lin_space, start=0, stop=0, num=0)),

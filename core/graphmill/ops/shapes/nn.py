@@ -200,10 +200,11 @@ def nth_element(op: ShapeContext) -> TensorShape:
 @bounded_by(OutputBound.INPUT)
 def bias_added(op: ShapeContext) -> TensorShape:
     """Return the shape of `BiasAdd`."""
-    shape, bias = op.inputs[0].with_rank_at_least(2), op.inputs[1].with_rank(1)
+    is_first = op.get_attr("data_format") == b"NCHW"
+    shape, bias = op.inputs[0].with_rank_at_least(3 if is_first else 2), op.inputs[1].with_rank(1)
     if shape.dims is None:
         return UNKNOWN_SHAPE
-    axis = 1 if op.get_attr("data_format") == b"NCHW" else len(shape.dims) - 1
+    axis = 1 if is_first else len(shape.dims) - 1
     return shape.with_axis(axis, merged_size(shape[axis], bias[0]))
 
 

@@ -109,6 +109,7 @@ REFUSED: dict[str, tuple[list[tuple[str, Any]], dict[str, Any]]] = {
     "ReverseV2": ([(FLOAT, [2]), (INT, [1, 1])], {}),
     "Roll": ([(FLOAT, [2]), (INT, []), (INT, [1, 1])], {}),
     "SegmentSum": ([(FLOAT, [2, 3]), (INT, [])], {}),
+    "SelectV2": ([("bool", None), (FLOAT, [2, 3]), (FLOAT, [2, 4])], {}),
     "Select": ([("bool", [3]), (FLOAT, [2, 3]), (FLOAT, [2, 3])], {}),
     "SpaceToBatchND": ([(FLOAT, [1, 2]), (INT, [2]), (INT, [2, 2])], {}),
     "SparseToSparseSetOperation": (
@@ -143,6 +144,7 @@ REFUSED: dict[str, tuple[list[tuple[str, Any]], dict[str, Any]]] = {
     "TruncatedNormal": ([(INT, [2, 2])], {"dtype": FLOAT}),
 }
 ACCEPTED: dict[str, tuple[list[tuple[str, Any]], dict[str, Any]]] = {
+    "SelectV2": ([("bool", [2, 4]), (FLOAT, [2, 3]), (FLOAT, None)], {}),
     "Dilation2D": (
         [(FLOAT, [1, None, 4, 2]), (FLOAT, [2, 2, 3])],
         {"strides": [1] * 4, "rates": [1] * 4, "padding": "SAME"},
@@ -267,3 +269,32 @@ def test_the_free_size_of_a_reshape_is_computed(
 def test_a_reshape_to_another_number_of_elements_is_refused(sizes: Any, shape: list[int]) -> None:
     with pytest.raises(errors.InvalidArgumentError, match="Cannot reshape"):
         reshaped(sizes, shape)
+
+
+@pytest.mark.parametrize(("op", "attrs"), [("Pad", {}), ("MirrorPad", {"mode": "REFLECT"})])
+def test_negative_paddings_are_refused(op: str, attrs: dict[str, Any]) -> None:
+    graph = graphmill.Graph()
+    values = [graph.placeholder(FLOAT, [2]), graph.constant([[-1, 2]], INT)]
+    with pytest.raises(errors.InvalidArgumentError, match="must be non-negative"):
+        graph.create_op(op, values, attrs)
+
+
+def test_a_negative_number_of_segments_is_refused() -> None:
+    graph = graphmill.Graph()
+    values = [graph.placeholder(FLOAT), graph.placeholder(INT, [3]), graph.constant(-1, INT)]
+    with pytest.raises(errors.InvalidArgumentError, match="num_segments"):
+        graph.create_op("UnsortedSegmentSum", values, {})
+
+
+@pytest.mark.parametrize(
+    ("op", "shapes", "attrs"),
+    [
+        ("BiasAdd", [(FLOAT, [2, 3]), (FLOAT, None)], {"data_format": "NCHW"}),
+        ("ReverseSequence", [(FLOAT, [3, 2]), (INT, [2])], {"seq_dim": 1, "batch_dim": -1}),
+    ],
+)
+def test_shapes_that_do_not_fit_attrs_are_refused(
+    op: str, shapes: list[tuple[str, Any]], attrs: dict[str, Any]
+) -> None:
+    with pytest.raises(errors.InvalidArgumentError):
+        added(op, shapes, attrs)
