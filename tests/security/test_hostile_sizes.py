@@ -194,6 +194,7 @@ def test_product_of_sizes_is_bounded(name: str) -> None:
 
 EMPTY: Final[dict[str, tuple[str, tuple[int, ...], tuple[int, ...]]]] = {
     "Cholesky": ("y = Cholesky(f, after=[g])", (MOST, 0, 0), ()),
+    "CholeskyGrad": ("y = CholeskyGrad(f, f, after=[g])", (0, N, N), ()),
     "MatrixInverse": ("y = MatrixInverse(f, after=[g])", (MOST, 0, 0), ()),
     "MatrixDeterminant": ("y = MatrixDeterminant(f, after=[g])", (MOST, 0, 0), ()),
     "MatrixSolve": ("y = MatrixSolve(f, g)", (0, 0), (0, MOST)),
@@ -207,6 +208,14 @@ EMPTY: Final[dict[str, tuple[str, tuple[int, ...], tuple[int, ...]]]] = {
     "MatrixBandPart": (
         "k = Const(dtype=int64, value='int64: 0'); y = MatrixBandPart(f, k, k, after=[g])",
         (0, MOST),
+        (),
+    ),
+    "DenseCountSparseOutput": (
+        (
+            "i = Cast(f, DstT=int32); w = Const(dtype=float32, value='float32[0]'); "
+            "c = DenseCountSparseOutput(i, w, binary_output=True, after=[g]); y = Identity(c[1])"
+        ),
+        (MOST, 0),
         (),
     ),
     "Fingerprint": (
@@ -273,6 +282,7 @@ EMPTY: Final[dict[str, tuple[str, tuple[int, ...], tuple[int, ...]]]] = {
 
 
 REFUSED: Final = (
+    "DenseCountSparseOutput",
     "MatrixDeterminant",
     "MatrixSolveLs",
     "ResizeNearestNeighborGrad",

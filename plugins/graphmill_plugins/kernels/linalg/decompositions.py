@@ -71,6 +71,8 @@ def cholesky_grad(xp: ArrayNamespace, factor: Value, grad: Value) -> Value:
             f"the gradient must have the factor's shape {shape_text(factor.shape)}, got "
             f"{shape_text(grad.shape)}"
         )
+    if not factor.size:  # a mask of the triangle may be large nevertheless
+        return grad
     factor = xp.tril(factor)
     # S = L^-T Φ(Lᵀ grad) L^-1, Φ the lower triangle with half of the diagonal.
     product = matmul_of(xp)(adjoint_of(xp, factor), xp.tril(grad))

@@ -259,6 +259,7 @@ def dense_count_sparse_output(
     shape = values.shape[:-1]
     if 0 in shape:
         raise InvalidArgumentError("Invalid input: Shapes dimension cannot be 0.")
+    check_size(shape, "the list of rows", itemsize=8)
     rows = np.repeat(np.arange(shape[0] if shape else 1), values.shape[-1])
     return _counts_by_row(rows, values.reshape(-1), weights.reshape(-1), shape, options)
 
