@@ -192,6 +192,7 @@ def test_product_of_sizes_is_bounded(name: str) -> None:
     assert caught.value.op_type == name.partition(" ")[0]
 
 
+_WINDOW: Final = "strides=[1, 1, 1, 1], rates=[1, 1, 1, 1], padding='VALID'"
 EMPTY: Final[dict[str, tuple[str, tuple[int, ...], tuple[int, ...]]]] = {
     "Cholesky": ("y = Cholesky(f, after=[g])", (MOST, 0, 0), ()),
     "CholeskyGrad": ("y = CholeskyGrad(f, f, after=[g])", (0, N, N), ()),
@@ -263,6 +264,22 @@ EMPTY: Final[dict[str, tuple[str, tuple[int, ...], tuple[int, ...]]]] = {
         (MOST, 0),
         (1,),
     ),
+    "Dilation2D": (f"y = Dilation2D(f, g, {_WINDOW})", (1, MOST, 1, 0), (MOST, 1, 0)),
+    "Dilation2DBackpropInput": (
+        f"d = Dilation2D(f, g, {_WINDOW}); y = Dilation2DBackpropInput(f, g, d, {_WINDOW})",
+        (1, MOST, 1, 0),
+        (MOST, 1, 0),
+    ),
+    "Dilation2DBackpropFilter": (
+        f"d = Dilation2D(f, g, {_WINDOW}); y = Dilation2DBackpropFilter(f, g, d, {_WINDOW})",
+        (1, MOST, 1, 0),
+        (MOST, 1, 0),
+    ),
+    "Eig": (
+        "c = Cast(f, DstT=complex64); e = Eig(c, Tout=complex64, after=[g]); y = Identity(e[0])",
+        (0, N, N),
+        (),
+    ),
     "AudioSpectrogram": (
         "y = AudioSpectrogram(f, window_size=2, stride=1, after=[g])",
         (MOST, 0),
@@ -283,6 +300,7 @@ EMPTY: Final[dict[str, tuple[str, tuple[int, ...], tuple[int, ...]]]] = {
 
 REFUSED: Final = (
     "DenseCountSparseOutput",
+    "Eig",
     "MatrixDeterminant",
     "MatrixSolveLs",
     "ResizeNearestNeighborGrad",

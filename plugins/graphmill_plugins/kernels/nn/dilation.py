@@ -56,7 +56,8 @@ def _best(xp: ArrayNamespace, x: Value, kernel_: Value, axes: Sequence[Axis]) ->
     shape = (x.shape[0], *(axis.out for axis in axes), x.shape[3])
     best = xp.full(shape, lowest(x.dtype), x.dtype)
     best_tap = xp.zeros(shape, np.int32)
-    for index, tap in enumerate(taps_of(xp, x, axes)):
+    # A window of no channels may have any number of taps.
+    for index, tap in enumerate(taps_of(xp, x, axes) if best.size else ()):
         value = tap.value + kernel_[tap.position]
         is_better = value > best
         if tap.is_inside is not None:
@@ -100,6 +101,8 @@ def dilation_2d_backprop_input(
     """Add each gradient to the input element of the largest sum."""
     axes = _axes(x, kernel_, strides, rates, padding)
     _check_gradient(x, axes, gradient)
+    if not gradient.size:
+        return xp.zeros_like(x)
     _, best_tap = _best(xp, x, kernel_, axes)
     zero = gradient.dtype.type(0)
     parts = (
@@ -122,6 +125,8 @@ def dilation_2d_backprop_filter(
     """Add each gradient to the filter element of the largest sum."""
     axes = _axes(x, kernel_, strides, rates, padding)
     _check_gradient(x, axes, gradient)
+    if not gradient.size:
+        return xp.zeros_like(kernel_)
     _, best_tap = _best(xp, x, kernel_, axes)
     zero = gradient.dtype.type(0)
     count = kernel_.shape[0] * kernel_.shape[1]
@@ -129,4 +134,4 @@ def dilation_2d_backprop_filter(
         xp.where(best_tap == tap, gradient, zero).sum(axis=(0, 1, 2), dtype=gradient.dtype)
         for tap in range(count)
     ]
-    return xp.stack(sums).reshape(kernel_.shape) if sums else xp.zeros_like(kernel_)
+    return xp.stack(sums).reshape(kernel_.shape)
