@@ -14,6 +14,19 @@ if TYPE_CHECKING:
     from graphmill.spi import Value
 
 
+@kernel("Exp", backend="jax", types={"T": dtypes.COMPLEX})
+def exp(x: Value) -> Value:
+    """Return the exponential; for an infinite real part it does not need the angle's sine."""
+    a, b = x.real, x.imag
+    value = lax.exp(x)
+    has_no_angle = ~jnp.isfinite(b)
+    magnitude = jnp.where(a > 0, a, 0)  # of an infinite real part
+    real = jnp.where(jnp.isinf(a) & has_no_angle, magnitude, value.real)
+    signed = jnp.where(jnp.isnan(b), 0.0, jnp.copysign(0.0, b))
+    imag = jnp.where((a == -np.inf) & has_no_angle, signed, value.imag)
+    return lax.complex(real, jnp.where(b == 0, b, imag).astype(real.dtype))
+
+
 @kernel("Log", backend="jax", types={"T": dtypes.COMPLEX})
 def log(x: Value) -> Value:
     """Return the logarithm; its real part is infinite if one part of `x` is, also beside NaN."""

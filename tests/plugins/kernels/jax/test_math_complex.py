@@ -16,7 +16,8 @@ NUMBERS = np.array([complex(a, b) for a, b in itertools.product(PARTS, repeat=2)
 
 @pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
 @pytest.mark.parametrize(
-    ("function", "exact"), [(math_complex.log, np.log), (math_complex.cos, np.cos)]
+    ("function", "exact"),
+    [(math_complex.exp, np.exp), (math_complex.log, np.log), (math_complex.cos, np.cos)],
 )
 def test_values_are_those_of_c(function, exact, dtype):
     x = NUMBERS.astype(dtype)
