@@ -253,7 +253,7 @@ OPS: dict[str, str] = {
         "BandedTriangularSolve BatchMatrixTriangularSolve Lu MatrixExponential "
         "MatrixTriangularSolve TridiagonalSolve"
     ),
-    "jax.math_complex": "Cos Exp Log",
+    "jax.math_complex": "Acos Acosh Asin Asinh Atan Atanh Cos Exp Log Sqrt",
     "jax.math_count": "Bincount DenseBincount HistogramFixedWidth",
     "jax.math_cumulative": "Cumprod Cumsum CumulativeLogsumexp",
     "jax.math_gamma": "Igamma IgammaGradA Igammac",

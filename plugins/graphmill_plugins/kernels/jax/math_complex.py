@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,9 +10,55 @@ import numpy as np
 from graphmill import dtypes
 from graphmill.spi import kernel
 from graphmill_plugins._lazy_jax import jnp, lax
+from graphmill_plugins.kernels._tables import functions_in_float32
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from graphmill.spi import Value
+
+_CUT_ON_REAL_AXIS = {
+    "Acos": "arccos",
+    "Acosh": "arccosh",
+    "Asin": "arcsin",
+    "Atanh": "arctanh",
+    "Sqrt": "sqrt",
+}
+_CUT_ON_IMAGINARY_AXIS = {"Asinh": "arcsinh", "Atan": "arctan"}
+
+
+def _conjugate_below(name: str) -> Callable[[Value], Value]:
+    """Return a function with f(z*) = f(z)*, computed above the real axis, where its cut is."""
+    function = getattr(jnp, name)
+
+    def compute(x: Value) -> Value:
+        is_below = jnp.signbit(x.imag)
+        value = function(lax.complex(x.real, jnp.where(is_below, -x.imag, x.imag)))
+        return lax.complex(value.real, jnp.where(is_below, -value.imag, value.imag))
+
+    return compute
+
+
+def _mirrored_on_the_left(name: str) -> Callable[[Value], Value]:
+    """Return a function with f(-z*) = -f(z)*, computed right of the imaginary axis."""
+    function = getattr(jnp, name)
+
+    def compute(x: Value) -> Value:
+        is_left = jnp.signbit(x.real)
+        value = function(lax.complex(jnp.where(is_left, -x.real, x.real), x.imag))
+        return lax.complex(jnp.where(is_left, -value.real, value.real), value.imag)
+
+    return compute
+
+
+# At a branch cut the sign of a zero tells the side, which XLA's functions do not distinguish.
+WITH_BRANCH_CUTS = functions_in_float32(
+    __name__,
+    {op: partial(_conjugate_below, name) for op, name in _CUT_ON_REAL_AXIS.items()}
+    | {op: partial(_mirrored_on_the_left, name) for op, name in _CUT_ON_IMAGINARY_AXIS.items()},
+    backend="jax",
+    types=dtypes.COMPLEX,
+)
 
 
 @kernel("Exp", backend="jax", types={"T": dtypes.COMPLEX})
