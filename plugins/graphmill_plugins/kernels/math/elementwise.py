@@ -160,7 +160,15 @@ def _same(x: Value) -> Value:
 @kernel("Rsqrt", make=True)
 def rsqrt(xp: ArrayNamespace, T: np.dtype[Any]) -> Callable[[Value], Value]:
     """Compute 1 / sqrt(x)."""
+    if T.kind == "c":
+        return partial(_complex_rsqrt, xp)
     return in_float32(T, lambda x: xp.reciprocal(xp.sqrt(x)))
+
+
+def _complex_rsqrt(xp: ArrayNamespace, x: Value) -> Value:
+    """Return Eigen's value at infinity, and of real numbers whatever the sign of their zero."""
+    value = 1 / xp.sqrt(xp.where(x.imag == 0, x.real, x))
+    return xp.where(xp.isinf(x), 0, value)
 
 
 @kernel("Sigmoid", make=True)

@@ -112,3 +112,13 @@ def test_numpy_and_jax_agree(call, call_jax, op, dtype):
     result = call_jax(op, x, y)
     assert result.dtype == expected.dtype
     np.testing.assert_array_equal(result, expected)
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_complex_rsqrt_of_infinities_is_zero(call, dtype):
+    x = np.array([-np.inf, complex(1, np.inf), complex(np.nan, np.inf), -1, 4], dtype)
+    assert call("Rsqrt", [x]).tolist() == [0, 0, 0, -1j, 0.5]
+    assert call("Rsqrt", [x[3:4].conj()]).tolist() == [-1j]
+    zero = call("Rsqrt", [np.zeros(1, dtype)])
+    assert np.isinf(zero.real)
+    assert np.isnan(zero.imag)
