@@ -58,8 +58,8 @@ def sigmoid_grad(_xp: ArrayNamespace, T: np.dtype[Any]) -> Gradient:
 
 @kernel("ReciprocalGrad", "InvGrad", make=True)
 def reciprocal_grad(xp: ArrayNamespace, T: np.dtype[Any]) -> Gradient:
-    """Compute -dy y²."""
-    return _conjugated(xp, T, lambda y, dy: -dy * (y * y))
+    """Compute -dy y²; zero where dy is zero, for any y."""
+    return _conjugated(xp, T, lambda y, dy: xp.where(dy == 0, dy.dtype.type(0), -dy * (y * y)))
 
 
 @kernel("SqrtGrad", make=True)
