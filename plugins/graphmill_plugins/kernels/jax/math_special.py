@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from graphmill_plugins._lazy_jax import jnp, jsp, lax
 from graphmill_plugins.kernels._tables import functions_in_float32
-from graphmill_plugins.kernels.math.special import check_betainc
+from graphmill_plugins.kernels.math.special import check_betainc, zeta_at_infinity
 
 if TYPE_CHECKING:
     from graphmill.spi import Value
@@ -54,8 +54,7 @@ def _polygamma(n: Value, x: Value) -> Value:
 
 def _zeta(x: Value, q: Value) -> Value:
     """Compute the Hurwitz zeta function; for infinite `x`, its first term."""
-    far = jnp.where(q > 1, 0, jnp.where(q == 1, 1, jnp.inf))
-    return jnp.where(jnp.isposinf(x), far.astype(x.dtype), jsp.zeta(x, q))
+    return jnp.where(jnp.isposinf(x), zeta_at_infinity(jnp, q), jsp.zeta(x, q))
 
 
 def _expint(x: Value) -> Value:

@@ -59,7 +59,8 @@ def truncate_div(xp: ArrayNamespace, T: np.dtype[Any]) -> Binary:
     """Divide and round towards zero."""
     if T.kind in "iu":
         return _integer(xp, _truncating(xp, T))
-    return in_float32(T, lambda x, y: xp.trunc(x / y))
+    divide = in_float32(T, xp.true_divide)  # the quotient is rounded to T, then towards zero
+    return lambda x, y: xp.trunc(divide(x, y))
 
 
 def _truncating(xp: ArrayNamespace, T: np.dtype[Any]) -> Binary:

@@ -56,7 +56,6 @@ ARITHMETIC = namespace_functions(
         "Maximum": "maximum",
         "Minimum": "minimum",
         "Square": "square",
-        "Sign": "sign",
     },
     types=dtypes.NUMERIC,
 )
@@ -155,6 +154,15 @@ def round_(xp: ArrayNamespace, T: np.dtype[Any]) -> Callable[[Value], Value]:
 
 def _same(x: Value) -> Value:
     return x
+
+
+@kernel("Sign", types={"T": dtypes.NUMERIC}, make=True)
+def sign(xp: ArrayNamespace, T: np.dtype[Any]) -> Callable[[Value], Value]:
+    """Return -1, 0 or 1; a zero is positive."""
+    function: Callable[[Value], Value] = xp.sign
+    if T.kind in "iuc" or (is_numpy(xp) and T.kind == "f"):
+        return function
+    return lambda x: xp.where(x == 0, T.type(0), function(x))
 
 
 @kernel("Rsqrt", make=True)

@@ -22,7 +22,7 @@ from graphmill_plugins.kernels._tables import functions_in_float32
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.spi import Value
+    from graphmill.spi import ArrayNamespace, Value
 
 
 def _scipy(name: str) -> Callable[[], Callable[..., Value]]:
@@ -235,6 +235,12 @@ def _nan_like(x: Value) -> Value:
     return x.dtype.type(np.nan)
 
 
+def zeta_at_infinity(xp: ArrayNamespace, q: Value) -> Value:
+    """Return the first term of the zeta function for an infinite exponent."""
+    limit = xp.where(q > 1, 0, xp.where(q == 1, 1, xp.inf)).astype(q.dtype)
+    return xp.where(xp.isnan(q), q, limit)
+
+
 def _zeta() -> Callable[[Value, Value], Value]:
     """Return Hurwitz's zeta function, whose poles are infinite for even `x`, else NaN.
 
@@ -245,7 +251,8 @@ def _zeta() -> Callable[[Value, Value], Value]:
     def with_poles(x: Value, q: Value) -> Value:
         is_even = np.isinf(x) | (np.fmod(x, 2) == 0)
         is_undefined = (q <= 0) & (q == np.floor(q)) & ~(x <= 1) & ~is_even
-        return np.where(is_undefined, x.dtype.type(np.nan), zeta(x, q))
+        value = np.where(is_undefined, x.dtype.type(np.nan), zeta(x, q))
+        return np.where(np.isposinf(x), zeta_at_infinity(np, q), value)
 
     return with_poles
 

@@ -117,8 +117,22 @@ def test_numpy_and_jax_agree(call, call_jax, op, dtype):
 @pytest.mark.parametrize("dtype", ["complex64", "complex128"])
 def test_complex_rsqrt_of_infinities_is_zero(call, dtype):
     x = np.array([-np.inf, complex(1, np.inf), complex(np.nan, np.inf), -1, 4], dtype)
-    assert call("Rsqrt", [x]).tolist() == [0, 0, 0, -1j, 0.5]
-    assert call("Rsqrt", [x[3:4].conj()]).tolist() == [-1j]
-    zero = call("Rsqrt", [np.zeros(1, dtype)])
+    assert call("Rsqrt", x).tolist() == [0, 0, 0, -1j, 0.5]
+    assert call("Rsqrt", x[3:4].conj()).tolist() == [-1j]
+    zero = call("Rsqrt", np.zeros(1, dtype))
     assert np.isinf(zero.real)
     assert np.isnan(zero.imag)
+
+
+@pytest.mark.parametrize("caller", ["call", pytest.param("call_jax", marks=pytest.mark.jax)])
+@pytest.mark.parametrize("dtype", [np.float16, BF16, np.float32])
+def test_sign_of_zero_is_positive(request, caller, dtype):
+    call = request.getfixturevalue(caller)
+    result = np.asarray(call("Sign", np.array([-0.0, 0.0, -2.0, np.nan], dtype)))
+    np.testing.assert_array_equal(result.astype(np.float32), [0, 0, -1, np.nan])
+    assert not np.signbit(result[:2].astype(np.float32)).any()
+
+
+def test_quotients_are_rounded_before_they_are_truncated(call):
+    x, y = np.array([1.5, -3.0], np.float16), np.full(2, 0.3, np.float16)
+    assert call("TruncateDiv", x, y).tolist() == [5, -10]

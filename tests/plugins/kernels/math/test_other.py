@@ -116,3 +116,11 @@ def test_derivative_of_the_incomplete_gamma_function_ends_with_its_step(call, x)
     assert np.isfinite(call("IgammaGradA", a, x_array)).all()
     with running(SimpleNamespace(is_cancelled=True)), pytest.raises(errors.CancelledError):
         call("IgammaGradA", a, x_array)
+
+
+@pytest.mark.parametrize("caller", ["call", pytest.param("call_jax", marks=pytest.mark.jax)])
+def test_zeta_of_an_infinite_exponent_is_its_first_term(request, caller):
+    pytest.importorskip("scipy.special")
+    q = np.array([-2, 0, 0.3, 1, 1.5, np.inf, np.nan], np.float32)
+    result = request.getfixturevalue(caller)("Zeta", np.full(7, np.inf, np.float32), q)
+    np.testing.assert_array_equal(result, [np.inf, np.inf, np.inf, 1, 0, 0, np.nan])
