@@ -257,7 +257,7 @@ OPS: dict[str, str] = {
     "jax.math_count": "Bincount DenseBincount HistogramFixedWidth",
     "jax.math_cumulative": "Cumprod Cumsum CumulativeLogsumexp",
     "jax.math_gamma": "Igamma IgammaGradA Igammac",
-    "jax.math_other": "Complex Exp Log Sqrt",
+    "jax.math_other": "Complex Exp Log Pow Sqrt",
     "jax.math_segment": (
         "SegmentMaxV2 SegmentMinV2 SegmentProdV2 SegmentSumV2 SparseSegmentMeanGrad "
         "SparseSegmentMeanWithNumSegments SparseSegmentSqrtNGrad SparseSegmentSqrtNWithNumSegments "
