@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import graphmill
-from graphmill import errors, ops
+from graphmill import dtypes, errors, ops
+from graphmill.ops.definition.op_def import ArgDef, OpDef
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -89,16 +90,37 @@ def test_debug_level_of_the_root_logger_turns_no_log_on(caplog: pytest.LogCaptur
     assert not messages(caplog, MEMORY)
 
 
+class Unmade:
+    """An op whose kernel cannot be made."""
+
+    @graphmill.hookimpl
+    def graphmill_register_ops(self, ops: Any) -> None:
+        ops.add(OpDef("Mine>Unmade", output_args=(ArgDef("y", dtypes.float32),)))
+
+    @graphmill.hookimpl
+    def graphmill_register_kernels(self, kernels: Any) -> None:
+        @graphmill.kernel("Mine>Unmade")
+        class Kernel:
+            def __init__(self, construction: Any) -> None:
+                raise errors.InvalidArgumentError("it cannot be made")
+
+            def __call__(self) -> Any:
+                """Never called."""
+
+        kernels.add(Kernel)
+
+
 def test_a_kernel_that_cannot_be_made_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    graph = graphmill.Graph()
-    with graph.as_default():
-        x = graph.placeholder("float32", [1, 4, 4, 1], name="x")
-        attrs = {"ksize": [1, 2, 2, 1], "strides": [1, 0, 1, 1], "padding": "VALID"}
-        graph.create_op("MaxPool", [x], attrs, name="pooled")
-    with graphmill.Session(graph=graph) as session, pytest.raises(errors.OpError):
-        session.run("pooled:0", {"x:0": np.ones((1, 4, 4, 1))})
+    host = graphmill.Host(plugins=[Unmade()])
+    graph = graphmill.Graph(host.ops)
+    graph.create_op("Mine>Unmade", [], name="made")
+    with (
+        graphmill.Session(graph=graph, host=host) as session,
+        pytest.raises(errors.InvalidArgumentError, match="it cannot be made"),
+    ):
+        session.run("made:0")
     assert any(
-        text.startswith("Executor failed to create kernel.") and "pooled" in text
+        text.startswith("Executor failed to create kernel.") and "made" in text
         for text in messages(caplog, NODES)
     )
 
