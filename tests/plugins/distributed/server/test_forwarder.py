@@ -78,7 +78,8 @@ def test_connections_that_begin_at_the_end_are_closed(server: Any) -> None:
             forwarder.close()
             for client in clients:
                 with client, contextlib.suppress(ConnectionResetError):
-                    assert client.recv(1) == b""
+                    while client.recv(1 << 16):  # what the server sent before
+                        pass
     gc.collect()  # pytest reports sockets and transports that are not closed
 
 
