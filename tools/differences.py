@@ -210,6 +210,9 @@ flowchart LR
   results differ if indices are out of order or repeated.
 - **Truncated examples**: an unknown field of an `Example` that is cut short is an error. TensorFlow
   takes what precedes it.
+- **`QuantizeV2` in mode MIN_FIRST** rounds a number and the start of the range one by one, as
+  TensorFlow's own kernel does. With oneDNN, its default on x86, it rounds their difference, so that
+  results may differ by one.
 - **`QuantizeAndDequantizeV2` and `V4`** compute with a given range for each channel. TensorFlow
   2.21 refuses each shape of such a range: one check wants a scalar, the next one a vector.
 - **Missing checks**: where TensorFlow does not check a shape, index or option and reads out of
