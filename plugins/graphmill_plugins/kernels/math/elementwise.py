@@ -181,10 +181,15 @@ def _complex_rsqrt(xp: ArrayNamespace, x: Value) -> Value:
 
 @kernel("Sigmoid", make=True)
 def sigmoid(xp: ArrayNamespace, T: np.dtype[Any]) -> Callable[[Value], Value]:
-    """Compute 1 / (1 + exp(-x))."""
-    if is_numpy(xp):
-        return in_float32(T, numpy_sigmoid)
-    return in_float32(T, lambda x: xp.reciprocal(1 + xp.exp(-x)))
+    """Compute 1 / (1 + exp(-x)); zero where the exponential of a complex number overflows."""
+    if not is_numpy(xp):
+        return in_float32(T, lambda x: xp.reciprocal(1 + xp.exp(-x)))
+    return _complex_sigmoid if T.kind == "c" else in_float32(T, numpy_sigmoid)
+
+
+def _complex_sigmoid(x: Value) -> Value:
+    y = np.exp(-x) + 1
+    return np.where(np.isinf(y), x.dtype.type(0), np.reciprocal(y))
 
 
 def numpy_sigmoid(x: Value) -> Value:
@@ -194,9 +199,7 @@ def numpy_sigmoid(x: Value) -> Value:
         return np.reciprocal(np.exp(y) + 1)
     np.exp(y, out=y)
     y += 1
-    if y.dtype.kind == "f":  # NumPy vectorizes divisions, but not `reciprocal`
-        return np.divide(1, y, out=y)
-    return np.reciprocal(y, out=y)
+    return np.divide(1, y, out=y)  # which NumPy vectorizes, unlike `reciprocal`
 
 
 @kernel("SquaredDifference", make=True)

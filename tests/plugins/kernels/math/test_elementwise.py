@@ -136,3 +136,9 @@ def test_sign_of_zero_is_positive(request, caller, dtype):
 def test_quotients_are_rounded_before_they_are_truncated(call):
     x, y = np.array([1.5, -3.0], np.float16), np.full(2, 0.3, np.float16)
     assert call("TruncateDiv", x, y).tolist() == [5, -10]
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_complex_sigmoid_ends_in_zero_and_one(call, dtype):
+    x = np.array([complex(-1e5, 2), complex(1e5, 2), -np.inf, 0], dtype)
+    assert call("Sigmoid", x).tolist() == [0, 1, 0, 0.5]
