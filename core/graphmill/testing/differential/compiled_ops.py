@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     Feeds = Mapping[str, Any]
 
-_MAX_CASES: Final = 6  # cases of an op, each with other types and attrs
+_MAX_CASES: Final = 10  # cases of an op, each with other types and attrs
 _DRAWS: Final = 3  # draws of values for the shapes of a case
 _MAX_COMBINED_INPUTS: Final = 3  # ops with more inputs aren't run for all combinations
 _NUMBERS: Final = "iufc"
@@ -122,7 +122,11 @@ def _has_sizes(case: Case, host: Host) -> bool:
 
 
 def _feeds(case: Case, feeds: Feeds, *, combine: bool) -> Iterator[Feeds]:
-    """Yield values for the inputs of a case: in its own shapes, then all combinations."""
+    """Yield values for the inputs of a case: in its own shapes, then all combinations.
+
+    Operations that refuse negative numbers would refuse all combinations of integers, so those of
+    the others follow.
+    """
     small = " small" if tolerance_of(case.op).by_scale else ""
     for seed in range(_DRAWS):
         yield {
@@ -132,8 +136,14 @@ def _feeds(case: Case, feeds: Feeds, *, combine: bool) -> Iterator[Feeds]:
     kinds = [value.dtype.kind for value in feeds.values()]
     if combine and len(kinds) <= _MAX_COMBINED_INPUTS and all(kind in _NUMBERS for kind in kinds):
         pools = [_pool(value.dtype, small) for value in feeds.values()]
-        grid = np.meshgrid(*pools, indexing="ij")
-        yield {name: one.reshape(-1) for name, one in zip(feeds, grid, strict=True)}
+        yield _combinations(feeds, pools)
+        if set(kinds) == {"i"}:
+            yield _combinations(feeds, [pool[pool >= 0] for pool in pools])
+
+
+def _combinations(names: Iterable[str], pools: Sequence[Any]) -> Feeds:
+    grid = np.meshgrid(*pools, indexing="ij")
+    return {name: one.reshape(-1) for name, one in zip(names, grid, strict=True)}
 
 
 def _special(value: Any, small: str, seed: int, *, floats_only: bool) -> Any:
