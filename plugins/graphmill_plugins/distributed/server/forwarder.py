@@ -179,6 +179,7 @@ def _closed_at_the_end(writer: asyncio.StreamWriter) -> Iterator[None]:
     try:
         yield
     finally:
+        writer.transport.abort()  # that of TLS, if it was started
         transport.abort()
 
 
