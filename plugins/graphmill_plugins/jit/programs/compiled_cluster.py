@@ -89,8 +89,8 @@ class Layout:
 
 
 @dataclass(slots=True, frozen=True)
-class _Found:
-    """The variables of a call; nearly every call has the same.
+class _CallVariables:
+    """The variables that a call reads and writes; nearly every call has the same.
 
     Attributes:
         variables: those of the inputs.
@@ -144,7 +144,7 @@ class CompiledCluster:
         self._donated = layout.donated
         self._undonated = [one for one in range(len(self._written)) if one not in self._donated]
         self._donors = [len(self._arrays) + self._written[index] for index in layout.donated]
-        self._last: _Found | None = None
+        self._last: _CallVariables | None = None
         self.seconds = 0.0
         self.num_hoisted = shared.num_hoisted
         self.is_shared = False
@@ -175,7 +175,7 @@ class CompiledCluster:
         variables = read[1]
         last = self._last
         if last is None or last.variables is not variables:
-            last = self._last = self._found(variables)
+            last = self._last = self._call_variables(variables)
         written = last.written
         locks: list[Lock] = []
         try:
@@ -188,10 +188,10 @@ class CompiledCluster:
                 lock.release()
         return self._results(outputs, variables)
 
-    def _found(self, variables: list[Variable]) -> _Found:
+    def _call_variables(self, variables: list[Variable]) -> _CallVariables:
         written = [variables[slot] for slot in self._written]
         locked = {id(variable): variable for variable in (variables if self._donated else written)}
-        return _Found(variables, written, [locked[key].lock for key in sorted(locked)])
+        return _CallVariables(variables, written, [locked[key].lock for key in sorted(locked)])
 
     def _update(
         self,
