@@ -174,18 +174,23 @@ SIZES: Final[dict[str, tuple[str, Callable[[], Any], Callable[[], Any]]]] = {
 }
 
 
-@pytest.mark.parametrize("name", SIZES)
-def test_product_of_sizes_is_bounded(name: str) -> None:
-    nodes, first, second = SIZES[name]
-    graph = graph_of(nodes, f="int64: [0]", g="float32: [0.0]")
+def limited_session(nodes: str, **inputs: str) -> graphmill.Session:
+    """Return a session with a small memory budget, over nodes whose inputs have unknown shapes."""
+    graph = graph_of(nodes, **inputs)
     for node in graph.node:
         if node.op == "Placeholder":
             node.attr["shape"].shape.Clear()
             node.attr["shape"].shape.unknown_rank = True
     config = {"graphmill": {"jit": "off", "memory_budget_bytes": BUDGET}}
+    return graphmill.Session(graph=graph, config=config, trust=False)
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_product_of_sizes_is_bounded(name: str) -> None:
+    nodes, first, second = SIZES[name]
     feeds = {"f:0": first().astype(np.int64), "g:0": second().astype(np.float32)}
     with (
-        graphmill.Session(graph=graph, config=config, trust=False) as session,
+        limited_session(nodes, f="int64: [0]", g="float32: [0.0]") as session,
         pytest.raises(errors.ResourceExhaustedError, match="memory budget") as caught,
     ):
         session.run("y:0", feeds)
@@ -315,14 +320,8 @@ REFUSED: Final = (
 
 def run_empty(op: str) -> Any:
     nodes, first, second = EMPTY[op]
-    graph = graph_of(nodes, f="float32: [0.0]", g="float32: [0.0]")
-    for node in graph.node:
-        if node.op == "Placeholder":
-            node.attr["shape"].shape.Clear()
-            node.attr["shape"].shape.unknown_rank = True
-    config = {"graphmill": {"jit": "off", "memory_budget_bytes": BUDGET}}
     feeds = {"f:0": np.zeros(first, np.float32), "g:0": np.zeros(second, np.float32)}
-    with graphmill.Session(graph=graph, config=config, trust=False) as session:
+    with limited_session(nodes, f="float32: [0.0]", g="float32: [0.0]") as session:
         return session.run("y:0", feeds)
 
 
