@@ -1,4 +1,4 @@
-"""Run one step under `RunOptions`: its timeout, its statistics and its observers."""
+"""Run one step under `RunOptions`: timeout, statistics, observers (clause S6)."""
 
 from __future__ import annotations
 
