@@ -194,7 +194,7 @@ def is_for_shifts(depth: int, gradient: Sequence[int], axes: Sequence[Axis]) -> 
 def gradient_by_shifts(image: Value, gradient: Value, axes: Sequence[Axis]) -> Value:
     """Return the gradient (spatial …, in, out) of weights with stride one: one product of all taps.
 
-    Not the images are shifted to each tap, which have more channels, but the gradients.
+    The gradient is shifted to each tap rather than the image, which has more channels.
     """
     kernel = [axis.kernel for axis in axes]
     moved = []
