@@ -16,6 +16,7 @@ from graphmill_plugins.serving.rest.direct_exchange import DirectExchange
 from graphmill_plugins.serving.rest.http_request import RequestHead
 from graphmill_plugins.serving.rest.http_status import error_body
 from graphmill_plugins.serving.rest.joined_writes import JoinedWrites
+from graphmill_plugins.serving.rest.lingering_close import LingeringClose
 
 if TYPE_CHECKING:
     import asyncio
@@ -48,18 +49,23 @@ class _BoundedProtocol(HttpToolsProtocol):  # type: ignore[misc]
         self._send_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:
-        super().connection_made(JoinedWrites(transport))
+        self._lingering = LingeringClose(transport, self.loop, self._is_receiving, self.seconds)
+        super().connection_made(JoinedWrites(self._lingering))
         self._receive_timer = self.loop.call_later(self.seconds, self._give_up_receiving)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_receive_timer()
         self._stop_send_timer()
+        self._lingering.stop()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
+        if self._lingering.is_lingering:
+            return
         self._head_bytes += len(data)
         super().data_received(data)
         if self.transport.is_closing():
+            self._end_exchange()
             return
         if self._parts is not None:
             self._start_reading(self._parts)
@@ -156,6 +162,14 @@ class _BoundedProtocol(HttpToolsProtocol):  # type: ignore[misc]
             head = b"content-type: application/json\r\ncontent-length: %d\r\n" % len(body)
             self.transport.write(STATUS_LINE[status] + head + b"connection: close\r\n\r\n" + body)
         self.transport.close()
+        self._end_exchange()
+
+    def _end_exchange(self) -> None:
+        """Stop waiting for the rest of a request, and tell the application."""
+        self._stop_receive_timer()
+        if self.cycle is not None and not self.cycle.response_complete:
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
 
     def _stop_receive_timer(self) -> None:
         if self._receive_timer is not None:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import asyncio
 
+    from graphmill_plugins.serving.rest.lingering_close import LingeringClose
+
 
 class JoinedWrites:
     """A transport that sends the head of a response with the first bytes of its body.
@@ -19,7 +21,7 @@ class JoinedWrites:
         transport: the transport to wrap, which also provides all other methods.
     """
 
-    def __init__(self, transport: asyncio.Transport) -> None:
+    def __init__(self, transport: asyncio.Transport | LingeringClose) -> None:
         self._transport = transport
         self._head = b""
 
