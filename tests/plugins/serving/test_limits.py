@@ -199,13 +199,9 @@ def test_endless_headers_are_refused(serve, tmp_path):
     server, client = serve(options_for(write_line(tmp_path / "m")))
     with connect(server) as connection:
         connection.sendall(b"GET /v2 HTTP/1.1\r\n")
-        answer = b""
-        try:
-            for _ in range(200):
-                connection.sendall(b"A: " + b"x" * 1000 + b"\r\n")
-            answer = received(connection)
-        except ConnectionError:  # it was closed while we sent
-            answer = b"HTTP/1.1 431 "
+        for _ in range(200):
+            connection.sendall(b"A: " + b"x" * 1000 + b"\r\n")
+        answer = received(connection)
     assert answer.startswith(b"HTTP/1.1 431 ")
     assert client.get("/v2")[0] == 200
 
