@@ -210,7 +210,11 @@ def test_garbage_is_answered_400(serve, tmp_path):
     server, client = serve(options_for(write_line(tmp_path / "m")))
     with connect(server) as connection:
         connection.sendall(b"\x16\x03\x01\x00\x00\r\n\r\n")
-        assert received(connection).startswith(b"HTTP/1.1 400 ")
+        answer = received(connection)
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert json.loads(answer.partition(b"\r\n\r\n")[2]) == {
+        "error": "Invalid HTTP request received."
+    }
     assert client.get("/v2")[0] == 200
 
 

@@ -3,6 +3,8 @@
 uvicorn only limits how long a connection may be idle between requests. A client that sends a byte
 now and then, or never reads its response, would hold a connection forever.
 
+Offers to change to another protocol, such as HTTP/2, are ignored.
+
 A request that arrives in one piece is answered by a `DirectExchange`, others through ASGI.
 """
 
@@ -17,6 +19,10 @@ from graphmill_plugins.serving.rest.http_request import RequestHead
 from graphmill_plugins.serving.rest.http_status import error_body
 from graphmill_plugins.serving.rest.joined_writes import JoinedWrites
 from graphmill_plugins.serving.rest.lingering_close import LingeringClose
+from graphmill_plugins.serving.rest.upgrade_refusing_parser import (
+    UpgradeRefusingParser,
+    offers_upgrade,
+)
 
 if TYPE_CHECKING:
     import asyncio
@@ -40,6 +46,7 @@ class _BoundedProtocol(HttpToolsProtocol):  # type: ignore[misc]
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
+        self.parser = UpgradeRefusingParser(self)
         self._is_in_head = True
         self._is_in_body = False
         self._head_bytes = 0
@@ -81,6 +88,8 @@ class _BoundedProtocol(HttpToolsProtocol):  # type: ignore[misc]
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
+        if offers_upgrade(self.parser):
+            return
         self._is_in_head, self._is_in_body = False, True
         if self._may_be_direct():
             self._parts = []
@@ -94,6 +103,8 @@ class _BoundedProtocol(HttpToolsProtocol):  # type: ignore[misc]
             super().on_body(body)
 
     def on_message_complete(self) -> None:
+        if offers_upgrade(self.parser):
+            return
         self._is_in_body = False
         self._head_bytes = 0
         parts, self._parts = self._parts, None
@@ -115,6 +126,9 @@ class _BoundedProtocol(HttpToolsProtocol):  # type: ignore[misc]
         super().resume_writing()
         self._stop_send_timer()
 
+    def send_400_response(self, msg: str) -> None:
+        self._refuse(400, msg)
+
     def _may_be_direct(self) -> bool:
         """Return whether a request may be answered without ASGI, if it arrives whole."""
         return (
@@ -123,8 +137,7 @@ class _BoundedProtocol(HttpToolsProtocol):  # type: ignore[misc]
             and (self.cycle is None or self.cycle.response_complete)
             and max(len(self.connections), len(self.tasks)) < self.limit_concurrency
             and not self.expect_100_continue
-            and not self.parser.should_upgrade()
-            and self.parser.get_method() != b"HEAD"
+            and self.parser.get_method() not in (b"HEAD", b"CONNECT")
         )
 
     def _start_reading(self, parts: list[bytes]) -> None:
