@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -124,6 +125,17 @@ def test_a_client_that_goes_on_for_too_long_is_disconnected(serve, tmp_path):
         with pytest.raises(ConnectionError):
             send_forever(connection)
     assert client.get("/v2")[0] == 200
+
+
+def test_the_server_ends_while_a_head_is_arriving(serve, tmp_path):
+    server, _ = serve(options_for(write_line(tmp_path / "m"), receive_seconds=10 * TIMEOUT))
+    with connect(server) as connection:
+        connection.sendall(b"GET /v2 HTTP/1.1\r\nHost: x\r\n\r\nGET /v2")
+        assert connection.recv(65536).startswith(b"HTTP/1.1 200 ")
+        started = time.monotonic()
+        server.stop(TIMEOUT)
+        assert time.monotonic() - started < TIMEOUT / 2
+        assert connection.recv(1) == b""
 
 
 def test_a_refused_request_is_no_longer_pending(serve, tmp_path):

@@ -49,6 +49,7 @@ class _BoundedProtocol(HttpToolsProtocol):  # type: ignore[misc]
         self.parser = UpgradeRefusingParser(self)
         self._is_in_head = True
         self._is_in_body = False
+        self._is_ending = False
         self._head_bytes = 0
         self._parts: list[bytes] | None = None
         """The body of a request that may still arrive in one piece."""
@@ -56,7 +57,7 @@ class _BoundedProtocol(HttpToolsProtocol):  # type: ignore[misc]
         self._send_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:
-        self._lingering = LingeringClose(transport, self.loop, self._is_receiving, self.seconds)
+        self._lingering = LingeringClose(transport, self.loop, self._should_linger, self.seconds)
         super().connection_made(JoinedWrites(self._lingering))
         self._receive_timer = self.loop.call_later(self.seconds, self._give_up_receiving)
 
@@ -65,6 +66,12 @@ class _BoundedProtocol(HttpToolsProtocol):  # type: ignore[misc]
         self._stop_send_timer()
         self._lingering.stop()
         super().connection_lost(exc)
+
+    def shutdown(self) -> None:
+        self._is_ending = True
+        super().shutdown()
+        if self._lingering.is_lingering:  # the server does not wait for what it discards
+            self.transport.close()
 
     def data_received(self, data: bytes) -> None:
         if self._lingering.is_lingering:
@@ -158,6 +165,9 @@ class _BoundedProtocol(HttpToolsProtocol):  # type: ignore[misc]
 
     def _is_receiving(self) -> bool:
         return self._is_in_body or (self._is_in_head and self._head_bytes > 0)
+
+    def _should_linger(self) -> bool:
+        return self._is_receiving() and not self._is_ending
 
     def _give_up_receiving(self) -> None:
         self._receive_timer = None
