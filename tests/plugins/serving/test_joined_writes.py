@@ -25,6 +25,9 @@ class Transport:
     def close(self):
         self.sent.append("closed")
 
+    def is_closing(self):
+        return "closed" in self.sent
+
 
 @pytest.mark.parametrize(
     ("writes", "sent"),
@@ -55,6 +58,28 @@ def test_a_head_is_sent_before_the_end():
     joined.write(HEAD)
     joined.close()
     assert transport.sent == [HEAD, HEAD, "closed"]
+
+
+def test_what_follows_the_end_is_dropped():
+    transport = Transport()
+    joined = JoinedWrites(transport)
+    joined.write(HEAD)
+    joined.close()
+    for data in (HEAD, b"ok", HEAD):
+        joined.write(data)
+    joined.flush()
+    joined.close()
+    assert transport.sent == [HEAD, "closed", "closed"]
+
+
+def test_a_head_that_waits_is_dropped_when_the_connection_is_lost():
+    transport = Transport()
+    joined = JoinedWrites(transport)
+    joined.write(HEAD)
+    transport.close()
+    joined.flush()
+    joined.write(b"ok")
+    assert transport.sent == ["closed"]
 
 
 def test_answers_without_a_body_are_sent(serve, tmp_path):

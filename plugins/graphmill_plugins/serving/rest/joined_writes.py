@@ -15,7 +15,8 @@ class JoinedWrites:
 
     uvicorn writes both separately, which are two system calls and often two packets: a third of the
     time of a small request. A head waits for the body, or for the end of the response; the
-    application sends both at once.
+    application sends both at once. What is written after the connection was closed is dropped:
+    uvicorn answers pipelined requests also after their client has gone.
 
     Args:
         transport: the transport to wrap, which also provides all other methods.
@@ -27,6 +28,8 @@ class JoinedWrites:
 
     def write(self, data: bytes) -> None:
         """Send data, or keep it if it is a head."""
+        if self._transport.is_closing():
+            return
         head, self._head = self._head, b""
         if head:
             self._transport.write(head + data)
@@ -38,7 +41,7 @@ class JoinedWrites:
     def flush(self) -> None:
         """Send a head that waits for a body; answers to HEAD have none."""
         head, self._head = self._head, b""
-        if head:
+        if head and not self._transport.is_closing():
             self._transport.write(head)
 
     def close(self) -> None:
