@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -21,6 +22,9 @@ from graphmill.cli.options import (
 from graphmill.cli.output.formatting import emit
 from graphmill.cli.output.progress import stage
 from graphmill.errors import AlreadyExistsError, InvalidArgumentError, UnimplementedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 @click.command()
@@ -113,8 +117,22 @@ def export(
             )
         rest = {name: value for name, value in given.items() if name not in of_exporter}
         _check_accepted(target, rest, _accepted_options(save, rest))
-        paths = save(out, **rest)
+        with _new_folder(out):
+            paths = save(out, **rest)
     emit({"model": model, "target": target, "files": paths}, paths, as_json=settings.as_json)
+
+
+@contextlib.contextmanager
+def _new_folder(path: str) -> Iterator[None]:
+    """Delete an empty folder that a failure leaves, so that the command can be repeated."""
+    from graphmill import files
+
+    try:
+        yield
+    except BaseException:
+        if files.is_dir(path) and not files.list_dir(path):
+            files.remove_empty_dir(path)
+        raise
 
 
 def _accepted_options(function: Any, options: dict[str, Any]) -> dict[str, Any]:

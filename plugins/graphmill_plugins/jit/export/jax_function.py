@@ -80,7 +80,8 @@ class JaxFunction:
         reasons = refusals(self._bodies, records, set(graph.variable_nodes))
         if reasons:
             listed = "\n".join(f"  {reason}" for reason in reasons)
-            raise UnimplementedError(f"JAX cannot compute {len(reasons)} nodes:\n{listed}")
+            counted = "1 node" if len(reasons) == 1 else f"{len(reasons)} nodes"
+            raise UnimplementedError(f"JAX cannot compute {counted}:\n{listed}")
         self._handles = _traced_variables(graph, self._bodies)
         jax = jax_module()
         with jax.enable_x64(True):

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 import graphmill
+from graphmill import errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     Cli = Callable[..., Any]
 
@@ -115,3 +116,35 @@ def test_a_result_without_a_save_method_is_refused_with_advice(
     )
     assert outcome.code == 5
     assert "returns a int, which has no method save; use graphmill.export" in outcome.err
+
+
+class FullDisk:
+    """An exporter whose result cannot be written, after `written` files."""
+
+    def __init__(self, written: int) -> None:
+        self.written = written
+
+    @graphmill.hookimpl
+    def graphmill_register_exporters(self, exporters: Any) -> None:
+        """Register it."""
+        exporters.add("full", lambda graph: self)
+
+    def save(self, folder: str) -> list[str]:
+        """Fail as on a full disk."""
+        Path(folder).mkdir()
+        for number in range(self.written):
+            Path(folder, str(number)).touch()
+        raise errors.ResourceExhaustedError(f"{folder}: No space left on device")
+
+
+@pytest.mark.parametrize("written", [0, 1])
+def test_a_failed_export_leaves_no_empty_folder(
+    graphmill_cli: Cli, make_host: Callable[..., Any], digits: Path, tmp_path: Path, written: int
+) -> None:
+    out = tmp_path / "out"
+    outcome = graphmill_cli(
+        "export", str(digits / "digits_frozen.pb"), "--to", "full", "--out", str(out),
+        host=make_host(FullDisk(written)),
+    )  # fmt: skip
+    assert "No space left on device" in outcome.err
+    assert out.exists() == bool(written)
