@@ -117,17 +117,24 @@ def conv2d(
     )
     x = padded(channels_second(input, data_format), geometry.pads)
     w = filter.permute(3, 2, 0, 1)
-    extents = [
-        (tap - 1) * rate + 1 for tap, rate in zip(w.shape[2:], geometry.dilations, strict=True)
-    ]
+    y = _convolution(x, w, geometry.strides, geometry.dilations, geometry.groups)
+    if y.numel() and not w.numel():
+        raise errors.InvalidArgumentError(
+            f"the filter has no elements: its shape is {list(filter.shape)}"
+        )
+    return channels_back(y, data_format)
+
+
+def _convolution(x: Any, w: Any, strides: Any, dilations: Any, groups: int) -> Any:
+    """Convolve padded images with filters, both in PyTorch's layout; either may be empty."""
+    extents = [(tap - 1) * rate + 1 for tap, rate in zip(w.shape[2:], dilations, strict=True)]
     sizes = [
         max((size - extent) // step + 1, 0)
-        for size, extent, step in zip(x.shape[2:], extents, geometry.strides, strict=True)
+        for size, extent, step in zip(x.shape[2:], extents, strides, strict=True)
     ]
-    if not all((*sizes, x.shape[0], w.shape[0])):  # PyTorch refuses an empty output
-        return channels_back(x.new_zeros(x.shape[0], w.shape[0], *sizes), data_format)
-    y = functional.conv2d(x, w, None, geometry.strides, 0, geometry.dilations, geometry.groups)
-    return channels_back(y, data_format)
+    if not all((*sizes, x.numel(), w.numel())):  # PyTorch refuses these
+        return x.new_zeros(x.shape[0], w.shape[0], *sizes)
+    return functional.conv2d(x, w, None, strides, 0, dilations, groups)
 
 
 @kernel("DepthwiseConv2dNative", backend="torch", types=_T)
@@ -153,7 +160,7 @@ def depthwise_conv2d(
     paddings = pads(sizes, (height, width), step, rates, padding, explicit_paddings, data_format)
     x = padded(channels_second(input, data_format), paddings)
     w = filter.permute(2, 3, 0, 1).reshape(channels * multiplier, 1, height, width)
-    y = functional.conv2d(x, w, None, step, 0, rates, channels)
+    y = _convolution(x, w, step, rates, channels)
     return channels_back(y, data_format)
 
 
