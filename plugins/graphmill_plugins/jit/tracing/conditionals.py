@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill_plugins._jax import jax_module
+from graphmill_plugins.jit.tracing.elements import is_gradient_of_entry
 from graphmill_plugins.jit.tracing.static_values import is_static
 from graphmill_plugins.jit.tracing.values import (
     Absent,
@@ -50,13 +51,13 @@ def trace_cond(
     jax = jax_module()
     numpy = jax.numpy
     outcomes = [_traced(branch, args, state) for branch in branches]
-    keys = [key for key in outcomes[0].state if all(key in other.state for other in outcomes)]
+    keys = _common_keys(outcomes, state)
     joined = _Joined(outcomes, keys)
 
     def run(outcome: _Outcome) -> Any:
         def compute(_: Any) -> Any:
             results, after = outcome.emit()
-            return joined.dynamic([*results, *(after[key] for key in keys)])
+            return joined.dynamic([*results, *(after.get(key, Absent()) for key in keys)])
 
         return compute
 
@@ -67,6 +68,20 @@ def trace_cond(
     chosen = joined.whole(jax.lax.switch(index, [run(one) for one in outcomes], 0))
     count = len(outcomes[0].results)
     return chosen[:count], {**state, **dict(zip(keys, chosen[count:], strict=True))}
+
+
+def _common_keys(outcomes: Sequence[_Outcome], state: State) -> list[Hashable]:
+    """Return the keys of the state after all branches.
+
+    Gradients that one branch creates are zeros after the others. What else it creates, such as a
+    tensor array of its own, ends with it.
+    """
+    keys = dict.fromkeys(key for outcome in outcomes for key in outcome.state)
+    return [
+        key
+        for key in keys
+        if all(key in outcome.state for outcome in outcomes) or is_gradient_of_entry(key, state)
+    ]
 
 
 def _static_choice(pred: Any, count: int) -> int:
@@ -127,7 +142,7 @@ class _Joined:
     """The common form of the results of several branches."""
 
     def __init__(self, outcomes: Sequence[_Outcome], keys: Sequence[Hashable]) -> None:
-        rows = [[*one.results, *(one.state[key] for key in keys)] for one in outcomes]
+        rows = [[*one.results, *(one.state.get(key, Absent()) for key in keys)] for one in outcomes]
         self.specs = [self._spec(column) for column in zip(*rows, strict=True)]
 
     def dynamic(self, values: Sequence[Any]) -> list[Any]:

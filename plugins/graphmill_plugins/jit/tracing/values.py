@@ -51,13 +51,13 @@ def is_shape(value: Any) -> bool:
     if isinstance(value, Elements):
         return True
     if is_pytree(value):
-        return all(map(_has_dtype, leaves_of(value)))
-    return _has_dtype(value)
+        return all(map(_is_leaf_shape, leaves_of(value)))
+    return _is_leaf_shape(value)
 
 
-def _has_dtype(value: Any) -> bool:
-    dtype = getattr(value, "dtype", None)
-    return isinstance(dtype, np.dtype) and not dtype.hasobject
+def _is_leaf_shape(value: Any) -> bool:
+    dtype = getattr(value, "dtype", None)  # handles of arrays and stacks have one, but no shape
+    return isinstance(dtype, np.dtype) and not dtype.hasobject and hasattr(value, "shape")
 
 
 def form_of_both(first: Any, second: Any, subject: str) -> Any:
