@@ -146,9 +146,25 @@ def matrix_triangular_solve(matrix: Value, rhs: Value, *, lower: bool, adjoint: 
     if adjoint:
         triangle, lower = adjoint_of(np, triangle), not lower
     try:
-        return lapack(np).solve(triangle, rhs)
+        result = _solve_upper(triangle, rhs, lower=lower)
     except np.linalg.LinAlgError:
         return _substitute(triangle, rhs, lower=lower)
+    return result if np.isfinite(result).all() else _substitute(triangle, rhs, lower=lower)
+
+
+def _solve_upper(triangle: Value, rhs: Value, *, lower: bool) -> Value:
+    """Solve by LAPACK's general solver, which does not pivot if the triangle is an upper one.
+
+    A lower triangle becomes one by reversing its rows and columns. Pivoting would change the zeros
+    of a singular matrix into rounding errors. The solver also multiplies zeros below the diagonal,
+    so infinity and NaN spread to rows that do not depend on them.
+
+    Raises:
+        LinAlgError: a diagonal holds a zero.
+    """
+    if not lower:
+        return lapack(np).solve(triangle, rhs)
+    return lapack(np).solve(triangle[..., ::-1, ::-1], rhs[..., ::-1, :])[..., ::-1, :]
 
 
 def _substitute(triangle: Value, rhs: Value, *, lower: bool) -> Value:
