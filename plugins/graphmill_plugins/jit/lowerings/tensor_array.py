@@ -4,8 +4,7 @@ A flow only orders the operations on an array, and tracing preserves their order
 changed by any operation.
 
 Semantics: tensorflow/core/kernels/tensor_array_ops.cc. An index out of range is detected, see
-`static_values.GUARD`; so is reading an element after it was cleared, if both indices are static and
-not in a loop or conditional. Writing an element twice is not.
+`static_values.GUARD`; so is an element that is read or written once too often, see `element_marks`.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ import numpy as np
 
 from graphmill_plugins._jax import jax_module
 from graphmill_plugins.jit.ir.errors import NotTraceable
+from graphmill_plugins.jit.lowerings.element_marks import note_read, note_write, start_marks
 from graphmill_plugins.jit.lowerings.structure import structure_lowerings
 from graphmill_plugins.jit.tracing.elements import Elements, FirstRows, set_and_grown
 from graphmill_plugins.jit.tracing.static_values import (
@@ -49,6 +49,7 @@ class TensorArrayHandle:
         source: the name of these gradients.
         is_dynamic: whether writing an element past its end makes it grow.
         clears: whether an element can be read only once.
+        has_one_shape: whether all elements have the shape of the first one that is written.
     """
 
     number: int
@@ -57,6 +58,7 @@ class TensorArrayHandle:
     source: bytes = b""
     is_dynamic: bool = False
     clears: bool = False
+    has_one_shape: bool = False
 
     @property
     def adds(self) -> bool:
@@ -74,18 +76,22 @@ def _make(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tupl
         dtype,
         is_dynamic=attrs["dynamic_size"],
         clears=attrs["clear_after_read"],
+        has_one_shape=attrs["identical_element_shapes"],
     )
     shape = attrs["element_shape"]
     elements = Elements(dtype, None, None, size, declared=None if shape is None else tuple(shape))
     if shape is not None and -1 not in shape and not attrs["dynamic_size"]:
         elements = elements.filled(tuple(shape))
     state[handle] = elements
+    start_marks(state, handle, size)
     return handle, _START
 
 
 def _gradient(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tuple[Any, ...]:
     forward: TensorArrayHandle = inputs[0]
-    handle = TensorArrayHandle(forward.number, forward.dtype, forward, attrs["source"])
+    handle = replace(
+        forward, forward=forward, source=attrs["source"], is_dynamic=False, clears=True
+    )
     if handle not in state:
         elements: Elements = state[forward]
         if elements.length is not None:
@@ -94,6 +100,7 @@ def _gradient(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> 
         state[handle] = (
             new_elements if elements.data is None else new_elements.filled(elements.data.shape[1:])
         )
+        start_marks(state, handle, elements.size)
     return handle, inputs[1]
 
 
@@ -106,6 +113,7 @@ def _write(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tup
     else:
         _check(state, index, elements)
         state[handle] = elements.with_element(index, value, add=handle.adds)
+    note_write(state, handle, index)
     return (flow,)
 
 
@@ -114,7 +122,7 @@ def _read(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tupl
     handle, index, _ = inputs
     elements: Elements = state[handle]
     _check(state, index, elements)
-    _clear(state, handle, index)
+    _note_read(state, handle, index)
     return (elements.element(index),)
 
 
@@ -128,7 +136,7 @@ def _gather(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tu
             raise NotTraceable("the number of elements to read is unknown")
         return (FirstRows.of(elements, state, shape, elements.declared),)
     _check(state, indices, elements, rank=1)
-    _clear(state, handle, indices)
+    _note_read(state, handle, indices, shape)
     if elements.data is None and elements.size == 0 and shape is not None and -1 not in shape:
         elements = elements.filled(tuple(shape))
     return (elements.gathered(indices),)
@@ -140,6 +148,7 @@ def _scatter(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> t
     elements = _with_room(state[handle], value.shape[0])
     _check(state, indices, elements, rank=1)
     _check_distinct(state, indices)
+    note_write(state, handle, indices)
     state[handle] = elements.with_rows(indices, value, add=handle.adds)
     return (flow,)
 
@@ -152,7 +161,7 @@ def _concat(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tu
         raise NotTraceable("it concatenates a tensor array of dynamic length")
     shape = attrs["element_shape_except0"]
     elements.check_declared(None if shape is None else (-1, *shape))
-    _clear(state, inputs[0], np.arange(elements.size))
+    _note_read(state, inputs[0], np.arange(elements.size))
     rows = elements.data.shape[1]
     joined = elements.data.reshape((elements.size * rows, *elements.data.shape[2:]))
     return joined, np.full(elements.size, rows, np.int64)
@@ -167,6 +176,7 @@ def _split(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tup
     if lengths.size != elements.size or lengths.sum() != value.shape[0]:
         raise NotTraceable("the parts of a split tensor array do not match its size")
     rows = value.reshape((lengths.size, int(lengths[0]), *value.shape[1:]))
+    note_write(state, handle, np.arange(lengths.size))
     state[handle] = elements.with_rows(np.arange(lengths.size), rows, add=handle.adds)
     return (flow,)
 
@@ -197,19 +207,13 @@ def _check(state: State, index: Any, elements: Elements, rank: int = 0) -> None:
     guard(state, index, elements.size if elements.length is None else elements.length)
 
 
-def _clear(state: State, handle: TensorArrayHandle, indices: Any) -> None:
-    """Note that elements are read, if they can be read only once.
-
-    Raises:
-        NotTraceable: one of them was read before; the kernel raises an error.
-    """
-    if not handle.clears or not is_static(indices):
-        return
-    read = np.ravel(indices).tolist()
-    elements: Elements = state[handle]
-    if len(set(read)) < len(read) or not elements.cleared.isdisjoint(read):
-        raise NotTraceable("it reads an element of a tensor array after it was cleared")
-    state[handle] = replace(elements, cleared=elements.cleared.union(read))
+def _note_read(
+    state: State, handle: TensorArrayHandle, indices: Any, shape: tuple[int, ...] | None = None
+) -> None:
+    """Note that elements are read; `shape` is what the op declares of theirs."""
+    declared = state[handle].declared
+    has_shape = any(one is not None and -1 not in one for one in (declared, shape))
+    note_read(state, handle, indices, has_shape=has_shape)
 
 
 def _check_distinct(state: State, indices: Any) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -53,8 +53,6 @@ class Elements:
         declared: the shape that elements must have, -1 for any size; None for any shape.
         constant: the static value that all pushed elements have, such as a shape that the gradient
             of a loop reads; None if they have none in common.
-        cleared: the elements that were read, as far as they are static, of a tensor array whose
-            elements can be read once. A loop or conditional begins with none.
     """
 
     dtype: np.dtype[Any]
@@ -65,7 +63,6 @@ class Elements:
     is_bounded: bool = False
     declared: tuple[int, ...] | None = None
     constant: Constant | None = None
-    cleared: frozenset[int] = field(default=frozenset(), compare=False)
 
     def __post_init__(self) -> None:
         """Register the class with JAX, once."""
@@ -157,7 +154,7 @@ class Elements:
         """Return several elements, stacked."""
         if self.data is None:
             raise NotTraceable("elements are read before any is written")
-        if _is_all(indices, self.size):
+        if is_all(indices, self.size):
             return self.data
         return jax_module().numpy.take(self.data, indices, axis=0, mode="clip")
 
@@ -170,7 +167,7 @@ class Elements:
         rows = numpy.asarray(rows, self.dtype)
         elements = self if self.data is not None else self.filled(rows.shape[1:])
         self.check_shape(elements, rows.shape[1:])
-        if _is_all(indices, self.size):
+        if is_all(indices, self.size):
             return replace(elements, data=elements.data + rows if add else rows, constant=None)
         target = elements.data.at[indices]
         data = target.add(rows) if add else target.set(rows)
@@ -328,7 +325,7 @@ def set_and_grown(
     return replace(elements.with_element(index, value), length=length)
 
 
-def _is_all(indices: Any, size: int) -> bool:
+def is_all(indices: Any, size: int) -> bool:
     """Return whether static indices are those of all elements, in order."""
     is_static = isinstance(indices, np.ndarray)
     return is_static and indices.size == size and bool((indices == np.arange(size)).all())
