@@ -31,6 +31,12 @@ _STATELESS: Final = frozenset(
 )
 _CHARACTER_SIZE: Final = 160
 """Bytes of a character while strings are decoded one by one: numbers in a tuple, and its text."""
+_DEFAULT_REPLACEMENT: Final = 0xFFFD
+_MALFORMED: Final = "graphmill.malformed"
+"""An error handler of codecs that replaces n malformed bytes by the surrogate U+D800 + n."""
+_SURROGATE: Final = 0xD800
+_MAX_MALFORMED: Final = 8
+"""More bytes than any codec without state takes for one malformed character."""
 _BIG_ENDIAN: Final = {"utf-16": "utf-16-be", "utf-32": "utf-32-be"}
 _MARKS: Final = {
     "utf-16": ((codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be")),
@@ -52,6 +58,34 @@ def _policy(errors_: str, replacement_char: int, replace_control_characters: boo
             f"replacement_char {replacement_char} is not a Unicode character"
         )
     return _Policy(errors_, replacement_char, replace_control_characters)
+
+
+def _mark_malformed(error: UnicodeError) -> tuple[str, int]:
+    """Handle malformed bytes as `_MALFORMED` says; well-formed text has no surrogates."""
+    if not isinstance(error, UnicodeDecodeError):
+        raise error
+    check_cancelled()
+    return chr(_SURROGATE + error.end - error.start), error.end
+
+
+codecs.register_error(_MALFORMED, _mark_malformed)
+
+
+def _malformed() -> errors.InvalidArgumentError:
+    return errors.InvalidArgumentError("Invalid formatting on input string")
+
+
+def _is_surrogate(codes: Value) -> Value:
+    return (codes & ~0x7FF) == _SURROGATE
+
+
+def _encoded_sizes(codes: Value, codec: str) -> Value:
+    """Return the bytes of each character in an encoding without state, int64."""
+    if codec == "utf-8":
+        return np.int64(1) + (codes >= 0x80) + (codes >= 0x800) + (codes >= 0x10000)
+    if codec.startswith("utf-16"):
+        return np.int64(2) + 2 * (codes >= 0x10000)
+    return np.full(len(codes), 1 if codec == "ascii" else 4, np.int64)
 
 
 def _codec(name: str, what: str) -> str:
@@ -116,7 +150,7 @@ def _characters(item: bytes, codec: str, policy: _Policy) -> list[tuple[int, int
         if not malformed:
             continue
         if policy.errors == "strict":
-            raise errors.InvalidArgumentError("Invalid formatting on input string")
+            raise _malformed()
         if policy.errors == "replace":
             characters.append((policy.replacement, offset))
         offset += malformed
@@ -149,6 +183,36 @@ def _decode_utf_8(
     return splits, codes, np.flatnonzero(is_start[:-1]) - np.repeat(first, splits[1:] - splits[:-1])
 
 
+def _decode_stateless(
+    items: list[bytes], codec: str, policy: _Policy, splits_type: np.dtype[Any]
+) -> tuple[Value, Value, Value]:
+    """Decode strings in an encoding without state or byte-order mark, malformed ones as well."""
+    texts = [item.decode(codec, _MALFORMED) for item in cancellable(items)]
+    rows = np.zeros(len(texts) + 1, np.int64)
+    np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)), out=rows[1:])
+    codes = np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), "<i4")
+    is_malformed = _is_surrogate(codes)
+    if policy.errors == "strict" and is_malformed.any():
+        raise _malformed()
+    sizes = np.where(is_malformed, codes - _SURROGATE, _encoded_sizes(codes, codec))
+    ends = _positions(sizes)
+    offsets = ends[:-1] - np.repeat(ends[rows[:-1]], np.diff(rows))
+    is_replaced = is_malformed | (policy.replaces_controls & (codes < 0x20))
+    if policy.errors == "ignore":
+        is_kept = ~is_replaced
+        splits = _positions(is_kept)[rows].astype(splits_type)
+        return splits, codes[is_kept].astype(np.int32), offsets[is_kept]
+    codes = np.where(is_replaced, np.int32(policy.replacement), codes).astype(np.int32)
+    return rows.astype(splits_type), codes, offsets
+
+
+def _positions(sizes: Value) -> Value:
+    """Return where each of some parts begins, and where the last one ends."""
+    positions = np.zeros(len(sizes) + 1, np.int64)
+    np.cumsum(sizes, out=positions[1:])
+    return positions
+
+
 def _decode_all(
     value: Value, encoding: str, policy: _Policy, splits_type: np.dtype[Any]
 ) -> tuple[Value, Value, Value]:
@@ -158,7 +222,12 @@ def _decode_all(
         if decoded is not None:
             return decoded
     check_size((sum(map(len, value.flat)),), "the list of characters", itemsize=_CHARACTER_SIZE)
-    rows = [_characters(item, codec, policy) for item in value.ravel().tolist()]
+    items = value.ravel().tolist()
+    if not any(_order(item, codec)[1] for item in items if codec in _MARKS):
+        codec = _BIG_ENDIAN.get(codec, codec)
+    if codec in _STATELESS:
+        return _decode_stateless(items, codec, policy, splits_type)
+    rows = [_characters(item, codec, policy) for item in items]
     splits = np.zeros(len(rows) + 1, splits_type)
     np.cumsum([len(row) for row in rows], out=splits[1:])
     codes = np.array([code for row in rows for code, _ in row], np.int32)
@@ -195,17 +264,28 @@ def unicode_decode_with_offsets(
 
 
 def _encode_codes(codes: list[int], codec: str, policy: _Policy) -> bytes:
-    characters: list[str] = []
-    for code in cancellable(codes):
-        if 0 <= code <= 0x10FFFF and not 0xD800 <= code <= 0xDFFF:
-            characters.append(chr(code))
-        elif policy.errors == "strict":
+    """Encode one string of code points."""
+    return _encode_rows(np.array(codes, np.int32), np.array([0, len(codes)]), codec, policy)[0]
+
+
+def _encode_rows(codes: Value, splits: Value, codec: str, policy: _Policy) -> list[bytes]:
+    """Encode the code points of each row, in an encoding without state."""
+    is_valid = (codes >= 0) & (codes <= 0x10FFFF) & ~_is_surrogate(codes)
+    if not is_valid.all():
+        if policy.errors == "strict":
             raise errors.InvalidArgumentError(
                 "Code point is out of range for Unicode, or is a surrogate."
             )
-        elif policy.errors == "replace":
-            characters.append(chr(policy.replacement))
-    return "".join(characters).encode(codec)
+        if policy.errors == "replace":
+            codes = np.where(is_valid, codes, np.int32(policy.replacement))
+        else:
+            codes, splits = codes[is_valid], _positions(is_valid)[splits]
+    text = codes.astype("<u4").tobytes().decode("utf-32-le")
+    if codec == "utf-8" and len(splits) == len(text) + 1 and (np.diff(splits) == 1).all():
+        return list(map(str.encode, cancellable(text)))
+    data = text.encode(codec)
+    bounds = _positions(_encoded_sizes(codes, codec))[splits].tolist()
+    return list(map(data.__getitem__, map(slice, bounds[:-1], cancellable(bounds[1:]))))
 
 
 def _check_vectors(values: Value, splits: Value) -> None:
@@ -229,11 +309,8 @@ def unicode_encode(
     _check_vectors(input_values, input_splits)
     splits = input_splits.tolist()
     _check_rows(splits, len(input_values))
-    codes = input_values.tolist()
     codec = _codec(output_encoding, "output")
-    return string_array(
-        [_encode_codes(codes[start:stop], codec, policy) for start, stop in pairwise(splits)]
-    )
+    return string_array(_encode_rows(input_values, input_splits, codec, policy))
 
 
 def _check_rows(splits: list[int], size: int) -> None:
@@ -252,6 +329,14 @@ def _check_rows(splits: list[int], size: int) -> None:
         raise errors.InvalidArgumentError(f"Values in input_splits must not decrease, got {splits}")
 
 
+def _replacements(policy: _Policy) -> dict[int, int | None]:
+    """Return what replaces malformed bytes, as `_MALFORMED` marks them, and control characters."""
+    replaced = [_SURROGATE + size for size in range(_MAX_MALFORMED)]
+    if policy.replaces_controls:
+        replaced += range(0x20)
+    return dict.fromkeys(replaced, None if policy.errors == "ignore" else policy.replacement)
+
+
 @kernel("UnicodeTranscode", make=True, host=True)
 def unicode_transcode(
     input_encoding: str,
@@ -263,17 +348,25 @@ def unicode_transcode(
     """Convert strings to another encoding."""
     policy = _policy(errors, replacement_char, replace_control_characters)
     source, target = _codec(input_encoding, "input"), _codec(output_encoding, "output")
+    replacements = _replacements(policy)
+    handler = policy.errors
+    if handler == "replace" and policy.replacement != _DEFAULT_REPLACEMENT:
+        handler = "strict"  # Python's handlers know no other replacement
 
     def transcode(item: bytes) -> bytes:
         codec, mark = _order(item, source)
         try:
-            text = item[mark:].decode(codec)
+            text = item[mark:].decode(codec, handler if codec in _STATELESS else "strict")
         except UnicodeDecodeError:
-            pass
+            if policy.errors == "strict":
+                raise _malformed() from None
+            if codec not in _STATELESS:
+                codes = [code for code, _ in _characters(item, source, policy)]
+                return _encode_codes(codes, target, policy)
+            text = item[mark:].decode(codec, _MALFORMED)
         else:
             if not (policy.replaces_controls and text and min(text) < " "):
                 return text.encode(target)
-        codes = [code for code, _ in _characters(item, source, policy)]
-        return _encode_codes(codes, target, policy)
+        return text.translate(replacements).encode(target)
 
     return lambda value: map_strings(transcode, value)
