@@ -127,6 +127,8 @@ def _byte_parts(items: list[bytes], position: int, length: int) -> list[bytes]:
     return list(map(operator.itemgetter(slice(position, stop)), items))
 
 
+_FEW_PARTS: Final = 16
+"""Strings up to which taking their substrings one by one is faster."""
 _LONG_TEXT: Final = 64
 """Bytes of a text from which on NumPy finds its characters faster."""
 
@@ -153,6 +155,35 @@ def _character_part(item: bytes, position: int, length: int) -> bytes:
     return item[starts[start] : starts[min(count, start + max(length, 0))]]
 
 
+def _parts(items: list[bytes], positions: Value, lengths: Value, unit: str) -> list[bytes]:
+    """Return a substring of each string, at an int64 position and of a length of its own."""
+    part = _character_part if unit == "UTF8_CHAR" else _byte_part
+    texts: Sequence[bytes | str] = items
+    if unit == "UTF8_CHAR":
+        lengths = np.maximum(lengths, 0)
+        try:
+            texts = list(map(bytes.decode, cancellable(items)))
+        except UnicodeDecodeError:
+            return list(map(part, cancellable(items), positions.tolist(), lengths.tolist()))
+    sizes = np.fromiter(map(len, texts), np.int64, len(texts))
+    starts = positions + sizes * (positions < 0)
+    is_outside = (starts < 0) | (starts > sizes)
+    if is_outside.any():
+        first = int(is_outside.argmax())
+        part(items[first], int(positions[first]), int(lengths[first]))  # raises
+    # In C++ a negative length wraps around to a huge one.
+    is_rest = (lengths < 0) | (lengths > sizes - starts)
+    stops = np.where(is_rest, sizes, starts + np.where(is_rest, 0, lengths))
+    slices = map(slice, starts.tolist(), stops.tolist())
+    found: list[Any] = list(map(operator.getitem, cancellable(texts), slices))
+    return found if texts is items else list(map(str.encode, found))
+
+
+def _flat(value: Value, size: int) -> list[Any]:
+    """Return the elements of a tensor; those of a scalar `size` times."""
+    return value.ravel().tolist() if value.ndim else [value.item()] * size
+
+
 @kernel("Substr", host=True)
 def substr(
     value: Value,
@@ -165,22 +196,28 @@ def substr(
         raise errors.InvalidArgumentError(
             f"pos and len should have the same shape, got: {list(pos.shape)} vs. {list(len.shape)}"
         )
+    if not pos.ndim and unit != "UTF8_CHAR":
+        return string_array(_byte_parts(value.ravel().tolist(), int(pos), int(len)), value.shape)
+    part = _character_part if unit == "UTF8_CHAR" else _byte_part
+    if not pos.ndim or pos.shape == value.shape:
+        items = value.ravel().tolist()
+        if value.size < _FEW_PARTS:
+            rows = map(part, cancellable(items), _flat(pos, value.size), _flat(len, value.size))
+            return string_array(list(rows), value.shape)
+        positions, lengths = (np.broadcast_to(v, value.shape).ravel() for v in (pos, len))
+        parts = _parts(items, positions.astype(np.int64), lengths.astype(np.int64), unit)
+        return string_array(parts, value.shape)
     try:
-        items, starts, sizes = np.broadcast_arrays(value, pos, len)
+        texts, starts, sizes = np.broadcast_arrays(value, pos, len)
     except ValueError:
         raise errors.InvalidArgumentError(
             f"Substr cannot broadcast input shape {list(value.shape)} with pos shape "
             f"{list(pos.shape)}"
         ) from None
-    if not pos.ndim and unit != "UTF8_CHAR":
-        return string_array(_byte_parts(value.ravel().tolist(), int(pos), int(len)), value.shape)
-    part = _character_part if unit == "UTF8_CHAR" else _byte_part
-    check_size(items.shape, "the substrings", itemsize=POINTER_SIZE)
-    rows = zip(items.ravel().tolist(), starts.ravel().tolist(), sizes.ravel().tolist(), strict=True)
-    if items.size == value.size:
-        return string_array([part(*row) for row in cancellable(rows)], items.shape)
-    parts = _within_budget((part(*row) for row in cancellable(rows)), "the substrings")
-    return string_array(parts, items.shape)
+    check_size(texts.shape, "the substrings", itemsize=POINTER_SIZE)
+    each = zip(texts.ravel().tolist(), starts.ravel().tolist(), sizes.ravel().tolist(), strict=True)
+    parts = _within_budget((part(*row) for row in cancellable(each)), "the substrings")
+    return string_array(parts, texts.shape)
 
 
 def _within_budget(items: Iterable[bytes], what: str) -> list[bytes]:
