@@ -83,6 +83,15 @@ def _integers(items: list[bytes], dtype: np.dtype[Any]) -> Any:
         numbers, is_valid = decimal_numbers(PackedStrings(items), dtype)
         if is_valid.all():
             return numbers
+    text = b" ".join(items)
+    if b"_" not in text and not (low == 0 and b"-" in text):  # Python accepts 1_000
+        try:
+            numbers = np.fromiter(map(int, cancellable(items)), np.int64, len(items))
+        except (ValueError, OverflowError):
+            pass  # out of range or invalid: handled below
+        else:
+            if numbers.min(initial=low) >= low and numbers.max(initial=low) <= high:
+                return numbers.astype(dtype)
     return np.fromiter(map(to_integer, cancellable(items)), dtype, len(items))
 
 
