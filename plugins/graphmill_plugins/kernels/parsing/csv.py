@@ -16,12 +16,12 @@ from graphmill.spi import kernel
 from graphmill.spi.kernels import cancellable, check_cancelled
 from graphmill_plugins.kernels._strings import decode, encode, string_array
 from graphmill_plugins.kernels._support import shape_text
-from graphmill_plugins.kernels.parsing._csv_records import plain_records
+from graphmill_plugins.kernels.parsing._csv_records import records_of_one_width
 from graphmill_plugins.kernels.parsing._decimals import MAX_SCALAR_PARSES
 from graphmill_plugins.kernels.parsing.number import parse_numbers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from graphmill.spi import Value
 
@@ -62,17 +62,19 @@ def decode_csv(
                 )
         items = records.ravel().tolist()
         count = len(OUT_TYPE)
-        plain = plain_records(items, delimiter, use_quote_delim, columns, count)
+        even = records_of_one_width(items, delimiter, use_quote_delim, columns, count)
         check_cancelled()  # for many records, each pass takes long
         complete: dict[int, Value] = {}
-        fields: list[list[bytes]] = []
-        if plain is not None and takes_decimals and len(items) * count > MAX_SCALAR_PARSES:
-            complete = plain.decimal_columns(OUT_TYPE)
+        fields: Mapping[int, list[bytes]] = {}
+        if even is not None and takes_decimals and len(items) * count > MAX_SCALAR_PARSES:
+            complete = even.decimal_columns(OUT_TYPE)
         if len(complete) < count:
-            if plain is None:
-                fields = _columns(items, delimiter, use_quote_delim, columns, count)
+            if even is None:
+                fields = dict(
+                    enumerate(_columns(items, delimiter, use_quote_delim, columns, count))
+                )
             else:
-                fields = plain.fields
+                fields = even.fields(index for index in range(count) if index not in complete)
             check_cancelled()
             complete |= _complete_columns(fields, OUT_TYPE, missing, complete)
         return [
@@ -109,7 +111,7 @@ def _parser(dtype: np.dtype[Any]) -> Callable[[list[bytes]], Value]:
 
 
 def _complete_columns(
-    fields: list[list[bytes]],
+    fields: Mapping[int, list[bytes]],
     types: Sequence[np.dtype[Any]],
     missing: bytes,
     known: Collection[int],
