@@ -108,17 +108,25 @@ def _tiled(x: Any, _kernel: Any, large: Any, small: Any, *, tiles: Any, axes: An
 
 
 def depthwise() -> Iterator[Case]:
-    for n, size, c, stride in ((1, 112, 32, 1), (1, 28, 192, 1), (8, 56, 144, 1)):
-        axes = tuple(make_axis(size, 3, stride, 1, "SAME") for _ in range(2))
+    shapes = (
+        ((1, 112, 32), 3),
+        ((1, 28, 192), 3),
+        ((8, 56, 144), 3),
+        ((1, 28, 192), 7),
+        ((1, 28, 96), 13),
+    )
+    for (n, size, c), taps in shapes:
+        axes = tuple(make_axis(size, taps, 1, 1, "SAME") for _ in range(2))
         rows, cols = axes
         yield Case(
-            f"depthwise {n}x{size}x{size}x{c} 3x3/{stride}",
-            partial(normal, (n, size, size, c), (3, 3, c, 1)),
+            f"depthwise {n}x{size}x{size}x{c} {taps}x{taps}/1",
+            partial(normal, (n, size, size, c), (taps, taps, c, 1)),
             {
                 "xla": partial(nn_conv.grouped_depthwise, rows=rows, cols=cols),
                 "shifted": partial(nn_conv.shifted_depthwise, rows=rows, cols=cols),
+                "rows": partial(nn_conv.looped_depthwise, rows=rows, cols=cols),
             },
-            "shifted",
+            "shifted" if taps == 3 else "rows",
             "tf.nn.depthwise_conv2d(a[0], a[1], [1, 1, 1, 1], 'SAME')",
         )
 

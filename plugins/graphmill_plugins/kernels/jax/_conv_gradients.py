@@ -16,8 +16,8 @@ from graphmill_plugins.kernels.jax.nn_conv import (
     convolve,
     over_slices,
     shifted,
-    shifted_depthwise,
     slices_as_channels,
+    summed_depthwise,
 )
 from graphmill_plugins.kernels.nn.conv.numpy_grad import transposed_axis
 
@@ -54,7 +54,7 @@ def flipped_depthwise(gradient: Value, weights: Value, *, rows: Axis, cols: Axis
     *taps, channels, multiplier = weights.shape
     kernel = weights[::-1, ::-1].reshape(*taps, channels * multiplier, 1)
     axes = {"rows": transposed_axis(rows), "cols": transposed_axis(cols)}
-    parts = shifted_depthwise(gradient, kernel, **axes)
+    parts = summed_depthwise(gradient, kernel, **axes)
     return parts.reshape(*parts.shape[:3], channels, multiplier).sum(-1)
 
 

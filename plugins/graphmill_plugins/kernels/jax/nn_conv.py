@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import math
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +36,7 @@ _MIN_GATHERED_CHANNELS = 64
 _IMAGE, _VOLUME = 2, 3  # spatial axes
 _MAX_SHIFTED_TAPS = 25
 _MAX_SHIFTED_CHANNELS = 4
+_MIN_LOOPED_COLUMNS = 5  # taps of a row
 
 
 def convolve(x: Value, kernel: Value, axes: Sequence[Axis], groups: int) -> Value:
@@ -225,6 +227,34 @@ def shifted_depthwise(x: Value, kernel: Value, *, rows: Axis, cols: Axis) -> Val
     return lax.squeeze(out, (0, 1))
 
 
+def looped_depthwise(x: Value, kernel: Value, *, rows: Axis, cols: Axis) -> Value:
+    """Convolve row by row of the window, in a loop that XLA compiles once for all rows.
+
+    Large windows are not one sum of their taps, which exceeds the registers and the cache.
+    """
+    if kernel.shape[3] != 1:
+        x = jnp.repeat(x, kernel.shape[3], axis=3)
+        kernel = kernel.reshape(*kernel.shape[:2], -1, 1)
+    x = jnp.pad(x, ((0, 0), (rows.before, rows.after), (cols.before, cols.after), (0, 0)))
+    height = (rows.out - 1) * rows.stride + 1
+    row_axis = replace(rows, size=height, kernel=1, dilation=1, before=0, after=0)
+    axes = {"rows": row_axis, "cols": replace(cols, size=cols.padded, before=0, after=0)}
+
+    def add_row(row: Value, total: Value) -> Value:
+        part = lax.dynamic_slice_in_dim(x, row * rows.dilation, height, axis=1)
+        return total + shifted_depthwise(part, lax.dynamic_slice_in_dim(kernel, row, 1), **axes)
+
+    zeros = jnp.zeros((x.shape[0], rows.out, cols.out, x.shape[3]), x.dtype)
+    return lax.fori_loop(np.int32(0), np.int32(rows.kernel), add_row, zeros)
+
+
+def summed_depthwise(x: Value, kernel: Value, *, rows: Axis, cols: Axis) -> Value:
+    """Convolve as a sum of shifted images: of all taps, or of one row of a large window at once."""
+    is_large = rows.kernel * cols.kernel > _MAX_SHIFTED_TAPS
+    is_looped = is_large and rows.kernel > 1 and cols.kernel >= _MIN_LOOPED_COLUMNS
+    return (looped_depthwise if is_looped else shifted_depthwise)(x, kernel, rows=rows, cols=cols)
+
+
 def _sliced(x: Value, slices: Mapping[int, slice]) -> Value:
     """Return slices along some axes, as one operation."""
     ranges = [slices.get(axis, slice(0, size)) for axis, size in enumerate(x.shape)]
@@ -249,7 +279,7 @@ def depthwise(x: Value, kernel: Value, rows: Axis, cols: Axis) -> Value:
     return lax.platform_dependent(
         x,
         kernel,
-        cpu=partial(shifted_depthwise, rows=rows, cols=cols),
+        cpu=partial(summed_depthwise, rows=rows, cols=cols),
         default=partial(grouped_depthwise, rows=rows, cols=cols),
     )
 

@@ -69,6 +69,46 @@ def test_a_tap_of_a_depthwise_convolution_is_four_operations():
     assert operations(5) - operations(3) == 4 * (25 - 9)
 
 
+@pytest.mark.parametrize("multiplier", [1, 3])
+@pytest.mark.parametrize(
+    ("rows", "cols"),
+    [
+        (make_axis(13, 7, 1, 1, "SAME"), make_axis(12, 7, 1, 1, "VALID")),
+        (make_axis(21, 6, 2, 1, "SAME"), make_axis(18, 5, 3, 1, "SAME")),
+        (make_axis(9, 8, 1, 2, "SAME"), make_axis(17, 9, 1, 2, "VALID")),
+        (make_axis(7, 11, 2, 1, "EXPLICIT", 4, 9), make_axis(9, 5, 1, 3, "EXPLICIT", 6, 0)),
+    ],
+)
+def test_large_depthwise_windows_are_a_loop_over_their_rows(rows, cols, multiplier):
+    x = RNG.standard_normal((2, rows.size, cols.size, 3)).astype(np.float32)
+    kernel = RNG.standard_normal((rows.kernel, cols.kernel, 3, multiplier)).astype(np.float32)
+    axes = {"rows": rows, "cols": cols}
+    expected = nn_conv.grouped_depthwise(x, kernel, **axes)
+    np.testing.assert_allclose(
+        nn_conv.looped_depthwise(x, kernel, **axes), expected, rtol=1e-4, atol=1e-4
+    )
+    run = jax.jit(lambda *args: nn_conv.depthwise(*args, rows, cols))
+    assert "stablehlo.while" in run.lower(x, kernel).as_text()
+    np.testing.assert_allclose(run(x, kernel), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_small_depthwise_windows_are_no_loop():
+    axis = make_axis(9, 5, 1, 1, "SAME")
+    x, kernel = np.ones((1, 9, 9, 4), np.float32), np.ones((5, 5, 4, 1), np.float32)
+    run = jax.jit(lambda *args: nn_conv.depthwise(*args, axis, axis))
+    assert "stablehlo.while" not in run.lower(x, kernel).as_text()
+
+
+def test_infinities_reach_only_the_windows_that_read_them():
+    axis = make_axis(12, 7, 1, 1, "SAME")
+    x = np.ones((1, 12, 12, 2), np.float32)
+    x[0, 1, 2, 0], x[0, 9, 9, 1] = np.inf, np.nan
+    kernel = RNG.random((7, 7, 2, 1), np.float32) + 1
+    got = nn_conv.looped_depthwise(x, kernel, rows=axis, cols=axis)
+    expected = nn_conv.shifted_depthwise(x, kernel, rows=axis, cols=axis)
+    np.testing.assert_allclose(got, expected, rtol=1e-5)
+
+
 def test_equal_depthwise_convolutions_are_one_function_of_a_program():
     axis = make_axis(9, 3, 1, 1, "SAME")
     x, kernel = np.ones((1, 9, 9, 4), np.float32), np.ones((3, 3, 4, 1), np.float32)
