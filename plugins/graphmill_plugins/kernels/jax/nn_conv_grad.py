@@ -13,8 +13,11 @@ from graphmill import dtypes
 from graphmill_plugins._lazy_jax import jnp, lax
 from graphmill_plugins.kernels._support import widen
 from graphmill_plugins.kernels.jax._conv_gradients import (
+    convolved_blocks,
+    convolved_phases,
     flipped_convolution,
     flipped_depthwise,
+    flipped_images,
     gradient_by_rows,
     gradient_by_shifts,
     gradient_over_slices,
@@ -40,7 +43,13 @@ _MAX_STRIDED_WEIGHTS: Final = 512  # for each tap
 _MAX_DENSE_WEIGHTS: Final = 64
 _MIN_SUMMED: Final = 1 << 10  # elements; XLA emits small loops as functions, without barriers
 _MIN_WINDOWS: Final = 1 << 10
-_VOLUME: Final = 3  # axes
+_IMAGE: Final = 2  # axes
+_VOLUME: Final = 3
+# Where convolutions replace products that are spread:
+_MIN_PRODUCTS: Final = 1 << 20  # elements
+_MAX_WIDTH: Final = 64  # channels of the gradient
+_MIN_DEPTH: Final = 12  # channels of the image, for several convolutions
+_MAX_PHASES: Final = 4
 
 
 def _of_input(kernel: Value, gradient: Value, plan: ConvPlan) -> Value:
@@ -64,8 +73,27 @@ def _of_input(kernel: Value, gradient: Value, plan: ConvPlan) -> Value:
 
 def _input_gradient_on_cpu(plan: ConvPlan) -> Callable[..., Value] | None:
     if _spreads(plan):
+        return _spread_form(plan)
+    return _flipped_form(plan)
+
+
+def _spread_form(plan: ConvPlan) -> Callable[..., Value]:
+    """Return how to compute strided gradients: by products, or by convolutions if these are large.
+
+    The products of all taps, `spread_products`, leave the cache before they are added. With many
+    channels, that takes little of the time.
+    """
+    depth, width = plan.kernel[-2:]
+    products = math.prod(plan.out[:-1]) * math.prod(plan.kernel[:-1])
+    has_larger_windows = all(axis.kernel > axis.stride for axis in plan.axes)
+    is_image = len(plan.axes) == _IMAGE and any(axis.stride > 1 for axis in plan.axes)
+    if not (is_image and has_larger_windows) or width > _MAX_WIDTH or products < _MIN_PRODUCTS:
         return spread_products
-    return flipped_convolution if _is_flipped_convolution(plan) else None
+    if all(axis.kernel % axis.stride == 0 for axis in plan.axes):
+        return convolved_blocks
+    phases = math.prod(axis.stride for axis in plan.axes)
+    has_few = depth < _MIN_DEPTH or phases > _MAX_PHASES
+    return spread_products if has_few else convolved_phases
 
 
 def _spreads(plan: ConvPlan) -> bool:
@@ -85,12 +113,14 @@ def _spreads(plan: ConvPlan) -> bool:
     )
 
 
-def _is_flipped_convolution(plan: ConvPlan) -> bool:
-    """Return whether to compute the gradient as a convolution of volumes by the flipped kernel.
+def _flipped_form(plan: ConvPlan) -> Callable[..., Value] | None:
+    """Return how to convolve with the flipped kernel, if that is the gradient.
 
     XLA convolves volumes several times slower than images with their slices as channels.
     """
-    return len(plan.axes) == _VOLUME and plan.groups == 1 and _can_be_flipped(plan)
+    if plan.groups > 1 or not _can_be_flipped(plan):
+        return None
+    return {_IMAGE: flipped_images, _VOLUME: flipped_convolution}.get(len(plan.axes))
 
 
 def _can_be_flipped(plan: ConvPlan) -> bool:

@@ -13,10 +13,13 @@ jax = pytest.importorskip("jax")
 pytestmark = [pytest.mark.jax, pytest.mark.divided]
 
 from graphmill import errors  # noqa: E402
-from graphmill_plugins.kernels.jax import _conv_gradients  # noqa: E402
+from graphmill_plugins.kernels.jax import _conv_gradients, nn_conv_grad  # noqa: E402
 from graphmill_plugins.kernels.jax._conv_gradients import (  # noqa: E402
+    convolved_blocks,
+    convolved_phases,
     flipped_convolution,
     flipped_depthwise,
+    flipped_images,
     gradient_by_rows,
     gradient_by_shifts,
     gradient_over_slices,
@@ -30,7 +33,9 @@ from graphmill_plugins.kernels.jax.nn_conv import shifted_depthwise  # noqa: E40
 from graphmill_plugins.kernels.nn.conv.numpy_grad import (  # noqa: E402
     input_gradient,
     kernel_gradient,
+    transposed_axis,
 )
+from graphmill_plugins.kernels.nn.conv.plan import ConvPlan  # noqa: E402
 from graphmill_plugins.kernels.nn.window import make_axis  # noqa: E402
 
 
@@ -58,6 +63,67 @@ def test_any_window_gives_the_sums_of_its_taps(rows, cols, depth, width):
         got = np.asarray(spread_products(gradient, weights, (rows, cols)))
     expected = input_gradient(weights, gradient, (rows, cols), depth)
     np.testing.assert_allclose(got, expected, rtol=1e-10, atol=1e-10)
+
+
+@settings(max_examples=20, deadline=None)
+@given(rows=axis(), cols=axis(), depth=st.integers(1, 3), width=st.integers(1, 3))
+def test_gradients_by_blocks_are_sums_over_taps(rows, cols, depth, width):
+    assume(rows.kernel % rows.stride == cols.kernel % cols.stride == 0)
+    check_input_gradient(convolved_blocks, (rows, cols), depth, width)
+
+
+@settings(max_examples=20, deadline=None)
+@given(rows=axis(), cols=axis(), depth=st.integers(1, 3), width=st.integers(1, 3))
+def test_gradients_by_phases_are_sums_over_taps(rows, cols, depth, width):
+    assume(rows.kernel >= rows.stride and cols.kernel >= cols.stride)
+    check_input_gradient(convolved_phases, (rows, cols), depth, width)
+
+
+@settings(max_examples=20, deadline=None)
+@given(rows=axis(1), cols=axis(1), depth=st.integers(1, 3), width=st.integers(1, 3))
+def test_gradients_by_flipped_kernels_of_images_are_sums_over_taps(rows, cols, depth, width):
+    assume(all(min(one.before, one.after) >= 0 for one in map(transposed_axis, (rows, cols))))
+    check_input_gradient(flipped_images, (rows, cols), depth, width)
+
+
+def check_input_gradient(form, axes, depth, width):
+    rng = np.random.default_rng(6)
+    gradient = rng.standard_normal((2, *(one.out for one in axes), width))
+    weights = rng.standard_normal((*(one.kernel for one in axes), depth, width))
+    with jax.enable_x64(True), jax.disable_jit():
+        got = np.asarray(form(gradient, weights, axes))
+    expected = input_gradient(weights, gradient, axes, 1)
+    np.testing.assert_allclose(got, expected, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("gradient", "taps", "depth", "stride", "form"),
+    [
+        ((4, 34, 38, 64), 5, 32, 2, convolved_phases),
+        ((1, 200, 200, 16), 4, 16, 2, convolved_blocks),
+        ((1, 128, 128, 64), 2, 32, 2, spread_products),  # windows do not overlap
+        ((16, 14, 14, 128), 5, 64, 2, spread_products),  # many channels
+        ((4, 34, 38, 64), 5, 3, 2, spread_products),  # too few outputs for four convolutions
+        ((4, 64, 64, 32), 5, 32, 3, spread_products),  # nine convolutions
+        ((4, 17, 17, 32), 4, 16, 2, spread_products),  # the products stay in the cache
+        ((1, 260, 188, 8), 5, 3, 1, flipped_images),
+    ],
+)
+def test_form_of_an_input_gradient(gradient, taps, depth, stride, form):
+    axes = tuple(make_axis(out * stride, taps, stride, 1, "SAME") for out in gradient[1:3])
+    shape = (gradient[0], *(axis.size for axis in axes), depth)
+    plan = ConvPlan(shape, (taps, taps, depth, gradient[-1]), gradient, axes)
+    assert nn_conv_grad._input_gradient_on_cpu(plan) is form
+
+
+def test_infinities_reach_only_the_inputs_of_their_windows():
+    axes = (make_axis(12, 4, 2, 1, "SAME"), make_axis(10, 4, 2, 1, "SAME"))
+    gradient = np.ones((1, 6, 5, 2), np.float32)
+    gradient[0, 2, 1, 0] = np.inf
+    weights = np.random.default_rng(1).random((4, 4, 3, 2), np.float32) + 1
+    expected = spread_products(gradient, weights, axes)
+    for form in (convolved_blocks, convolved_phases):
+        np.testing.assert_allclose(form(gradient, weights, axes), expected, rtol=1e-5)
 
 
 def test_windows_along_one_axis_are_spread_too():
