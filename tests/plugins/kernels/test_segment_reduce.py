@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from graphmill_plugins.kernels.math.segment import combine_sorted
 from graphmill_plugins.kernels.segment_reduce import (
     are_short,
     are_wide,
@@ -25,6 +26,42 @@ def test_rounds_combine_like_sequential_updates(ufunc, count):
     ids = places[order]
     combine_in_rounds(ufunc, actual, ids, run_starts(ids), rows, order)
     np.testing.assert_array_equal(actual, expected)
+
+
+@pytest.mark.parametrize("position", [0, 1])
+def test_rounds_start_at_a_position_and_divide_integers(position):
+    ids = np.repeat([1, 4, 5], [1, 5, 3])
+    rows = np.arange(2, 20).reshape(9, 2)
+    expected, actual = np.full((6, 2), 10**6), np.full((6, 2), 10**6)
+    for start in run_starts(ids):
+        for row in range(start + position, len(ids)):
+            if ids[row] == ids[start]:
+                expected[ids[row]] = expected[ids[row]] / rows[row]
+    combine_in_rounds(np.divide, actual, ids, run_starts(ids), rows, position=position)
+    assert actual.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("ufunc", [np.add, np.maximum, np.multiply])
+@pytest.mark.parametrize("longest", [3, 40])
+@pytest.mark.parametrize("columns", [2, 400])
+@pytest.mark.parametrize("has_empty", [False, True])
+@pytest.mark.parametrize("in_order", [False, True])
+def test_segments_equal_sequential_updates(ufunc, longest, columns, has_empty, in_order):
+    random = np.random.default_rng(3)
+    lengths = random.integers(1, longest + 1, 60)
+    lengths[7] = 0 if has_empty else longest
+    ids = np.repeat(np.arange(60), lengths)
+    rows = random.integers(1, 3, (len(ids), columns)).astype(np.float32)
+    order = None if in_order else random.permutation(len(ids))
+    expected = np.full((60, columns), 2, np.float32)
+    initial = np.flatnonzero(np.diff(ids, prepend=-1))
+    taken = rows if order is None else rows[order]
+    expected[ids[initial]] = taken[initial]
+    for row in sorted({*range(len(ids))} - {*initial.tolist()}):
+        expected[ids[row]] = ufunc(expected[ids[row]], taken[row])
+    found = combine_sorted(ufunc, rows, ids, 60, 2, order)
+    assert found.dtype == np.float32
+    np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize("ufunc", [np.add, np.maximum])

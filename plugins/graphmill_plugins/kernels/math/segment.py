@@ -72,19 +72,26 @@ def combine_sorted(
     default rows are in the order of the ids.
     """
     dtype = accumulator(data.dtype)
-    result = np.full((count, *data.shape[1:]), fill, dtype)
+    shape = (count, *data.shape[1:])
     if not ids.size:
-        return result
+        return np.full(shape, fill, dtype)
     starts = run_starts(ids)
     is_plain = data.ndim > 1 and not is_narrow(data.dtype)
-    if is_plain and not are_few(starts, data) and are_short(starts, ids.size):
+    uses_rounds = is_plain and not are_few(starts, data) and are_short(starts, ids.size)
+    if not uses_rounds and not are_wide(data):
+        rows = data if order is None else data.take(order, axis=0)
+        combined = ufunc.reduceat(rows, starts, axis=0, dtype=dtype)
+        if starts.size == count:  # no segment is empty
+            return combined
+        result = np.full(shape, fill, dtype)
+        result[ids[starts]] = combined
+        return result
+    result = np.full(shape, fill, dtype)
+    if uses_rounds:
         result[ids[starts]] = data.take(starts if order is None else order[starts], axis=0)
         combine_in_rounds(ufunc, result, ids, starts, data, order, position=1)
-    elif are_wide(data):
-        combine_runs(ufunc, result, ids, starts, data, order)
     else:
-        rows = data if order is None else data.take(order, axis=0)
-        result[ids[starts]] = ufunc.reduceat(rows, starts, axis=0, dtype=dtype)
+        combine_runs(ufunc, result, ids, starts, data, order)
     return result
 
 
@@ -126,7 +133,8 @@ def _sorted_segments(ufunc: np.ufunc, fill: Fill) -> Callable[..., Value]:
     def segments(data: Value, ids: Value) -> Value:
         _check_sorted(data, ids)
         count = _count_of(data, ids)
-        return combine_sorted(ufunc, data, ids, count, fill(data.dtype)).astype(data.dtype)
+        rows = combine_sorted(ufunc, data, ids, count, fill(data.dtype))
+        return rows.astype(data.dtype, copy=False)
 
     return segments
 
@@ -136,10 +144,12 @@ def _sorted_segments_v2(ufunc: np.ufunc, fill: Fill) -> Callable[..., Value]:
         _check_sorted(data, ids)
         check_size((count, *data.shape[1:]), itemsize=data.dtype.itemsize)
         inside = ids < count  # rows of larger ids are dropped, as in XLA
-        rows = combine_sorted(ufunc, data[inside], ids[inside], count, fill(data.dtype))
+        if not inside.all():
+            data, ids = data[inside], ids[inside]
+        rows = combine_sorted(ufunc, data, ids, count, fill(data.dtype))
         if _is_float_extremum(ufunc, data):
             rows = ufunc(rows, rows.dtype.type(fill(data.dtype)))  # replaces infinities
-        return rows.astype(data.dtype)
+        return rows.astype(data.dtype, copy=False)
 
     return segments
 
@@ -156,7 +166,8 @@ def _unsorted_segments(ufunc: np.ufunc, fill: Fill) -> Callable[..., Value]:
         if not selected.all():
             flat, rows = flat[selected], rows[selected]
         combined = _unsorted_extrema if _is_float_extremum(ufunc, data) else combine
-        return combined(ufunc, rows, flat, count, fill(data.dtype)).astype(data.dtype)
+        result = combined(ufunc, rows, flat, count, fill(data.dtype))
+        return result.astype(data.dtype, copy=False)
 
     return segments
 
@@ -247,7 +258,7 @@ def _sparse_segments(
     total = combine_sorted(np.add, data, ids, count, 0, indices)
     if scale != "sum":
         total = total / _divisors(ids, count, scale, total)
-    return total.astype(data.dtype)
+    return total.astype(data.dtype, copy=False)
 
 
 def _divisors(ids: Value, count: int, scale: str, like: Value) -> Value:
