@@ -87,7 +87,7 @@ def _first_of_each_by_hash(x: Value) -> Value:
 def _with_inverse(first_of_each: Value) -> tuple[Value, Value]:
     """Return the first occurrences of values and each element's value index in that list."""
     is_first = first_of_each == np.arange(first_of_each.size)
-    return np.flatnonzero(is_first), (np.cumsum(is_first) - 1)[first_of_each]
+    return is_first.nonzero()[0], (np.cumsum(is_first) - 1)[first_of_each]
 
 
 def _in_order_of_occurrence(first: Value, inverse: Value) -> tuple[Value, Value]:
@@ -97,13 +97,19 @@ def _in_order_of_occurrence(first: Value, inverse: Value) -> tuple[Value, Value]
     return first[order], rank[inverse]
 
 
-def _unique_vector(x: Value, out_idx: np.dtype[Any]) -> tuple[Value, Value, Value]:
-    """Return distinct values in order of occurrence, each element's index, and counts."""
+def _distinct(x: Value) -> tuple[Value, Value]:
+    """Return the distinct values of a vector in order of occurrence, and each element's index."""
     if x.ndim != 1:
         raise InvalidArgumentError(f"unique expects a 1D vector, got shape {shape_text(x.shape)}")
     first, inverse = _first_occurrences(x)
-    counts = np.bincount(inverse, minlength=first.size)
-    return x[first], inverse.astype(out_idx), counts.astype(out_idx)
+    return x[first], inverse
+
+
+def _unique_vector(x: Value, out_idx: np.dtype[Any]) -> tuple[Value, Value, Value]:
+    """Return distinct values in order of occurrence, each element's index, and counts."""
+    values, inverse = _distinct(x)
+    counts = np.bincount(inverse, minlength=values.size)
+    return values, inverse.astype(out_idx), counts.astype(out_idx)
 
 
 def _unique_along(x: Value, axis: Value, out_idx: np.dtype[Any]) -> tuple[Value, Value, Value]:
@@ -133,7 +139,8 @@ def _unique_along(x: Value, axis: Value, out_idx: np.dtype[Any]) -> tuple[Value,
 @kernel("Unique", host=True, dynamic_shape=True)
 def unique(x: Value, *, out_idx: np.dtype[Any]) -> tuple[Value, Value]:
     """Return the distinct elements of a vector in order of occurrence, and each one's index."""
-    return _unique_vector(x, out_idx)[:2]
+    values, inverse = _distinct(x)
+    return values, inverse.astype(out_idx)
 
 
 @kernel("UniqueWithCounts", host=True, dynamic_shape=True)
