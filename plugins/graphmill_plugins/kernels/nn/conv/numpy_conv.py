@@ -31,6 +31,12 @@ from graphmill.spi.kernels import cancellable
 from graphmill_plugins.kernels._helper_threads import HELPERS
 from graphmill_plugins.kernels._matmul import product_into
 from graphmill_plugins.kernels._support import check_size, side_by_side
+from graphmill_plugins.kernels.nn.conv.image_windows import (
+    BLOCK_BYTES,
+    pad_image,
+    patch_blocks,
+    patches,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -39,27 +45,11 @@ if TYPE_CHECKING:
 
     Array = NDArray[Any]
 
-_BLOCK_BYTES = 4 << 20  # Copied taps: about the size of the L2 caches of two cores.
 _ROW_BLOCK_BYTES = 8 << 20
 _MIN_SHARED = 1 << 21  # multiply-adds of a depthwise convolution: 0.3 ms on one core
 _MAX_DEPTHWISE_WORK = 1 << 26  # multiply-adds of a piece: 10 ms, then a step can end
 _MIN_LOOP = 128  # channels of a loop of its own: for fewer, columns are copied side by side
 _SUM_OF_TAPS = "nrxijy,ijy->nrxy"
-
-
-def pad_image(x: Array, *axes: Axis, value: float = 0) -> Array:
-    """Pad `x` (batch, spatial axes …, channels) as `axes` require.
-
-    Returns `x` itself if there is no padding.
-    """
-    if not any(axis.before or axis.after for axis in axes):
-        return x
-    shape = (x.shape[0], *(axis.padded for axis in axes), x.shape[-1])
-    check_size(shape, "the padded input", itemsize=x.dtype.itemsize)
-    padded = np.zeros(shape, x.dtype) if value == 0 else np.full(shape, value, x.dtype)
-    inner = tuple(slice(axis.before, axis.before + axis.size) for axis in axes)
-    padded[(slice(None), *inner)] = x
-    return padded
 
 
 def conv2d(x: Array, kernel: Array, rows: Axis, cols: Axis) -> Array:
@@ -144,48 +134,11 @@ def _by_rows(x: Array, kernel: Array, rows: Axis, cols: Axis, out: Array) -> Non
                     np.add(target, into, out=target)
 
 
-def patches(x: Array, rows: Axis, cols: Axis) -> Array:
-    """Return the read-only view (N, OH, OW, KH, KW, C) of all windows of a padded image."""
-    steps = x.strides
-    return as_strided(
-        x,
-        (x.shape[0], rows.out, cols.out, rows.kernel, cols.kernel, x.shape[3]),
-        (
-            steps[0],
-            steps[1] * rows.stride,
-            steps[2] * cols.stride,
-            steps[1] * rows.dilation,
-            steps[2] * cols.dilation,
-            steps[3],
-        ),
-        writeable=False,
-    )
-
-
-def patch_blocks(shape: tuple[int, ...], itemsize: int) -> list[tuple[slice, slice]]:
-    """Cut windows of `shape` (N, OH, OW, KH, KW, C) into blocks of images and rows.
-
-    A block holds whole images, or rows of a single image. It has at most a few megabytes, but at
-    least one row.
-    """
-    images, height = shape[:2]
-    row_bytes = int(np.prod(shape[2:])) * itemsize
-    rows = max(1, min(height, _BLOCK_BYTES // row_bytes))
-    images_at_once = (
-        max(1, min(images, _BLOCK_BYTES // (row_bytes * height))) if rows == height else 1
-    )
-    return [
-        (slice(image, min(image + images_at_once, images)), slice(row, min(row + rows, height)))
-        for image in range(0, images, images_at_once)
-        for row in range(0, height, rows)
-    ]
-
-
 def _by_patches(x: Array, kernel: Array, rows: Axis, cols: Axis, out: Array) -> None:
     """Copy whole windows block by block (im2col), and compute one product for each block."""
     source = patches(x, rows, cols)
     weights = kernel.reshape(-1, kernel.shape[3])
-    for images, out_rows in patch_blocks(source.shape, x.itemsize):
+    for images, out_rows in patch_blocks(source.shape, x.itemsize, BLOCK_BYTES):
         matrix = source[images, out_rows].reshape(-1, weights.shape[0])
         product_into(matrix, weights, out[images, out_rows].reshape(-1, out.shape[3]))
 

@@ -13,7 +13,13 @@ import numpy as np
 
 from graphmill.spi.kernels import cancellable
 from graphmill_plugins.kernels._matmul import product
-from graphmill_plugins.kernels.nn.conv.numpy_conv import conv2d, pad_image, patch_blocks, patches
+from graphmill_plugins.kernels.nn.conv.image_windows import (
+    BLOCK_BYTES,
+    pad_image,
+    patch_blocks,
+    patches,
+)
+from graphmill_plugins.kernels.nn.conv.numpy_conv import conv2d
 from graphmill_plugins.kernels.nn.window import Axis
 
 if TYPE_CHECKING:
@@ -89,7 +95,7 @@ def kernel_gradient_2d(x: Array, gradient: Array, rows: Axis, cols: Axis) -> Arr
     total = np.zeros((rows.kernel * cols.kernel * depth, width), x.dtype)
     if x.size and gradient.size:
         windows = patches(pad_image(x, rows, cols), rows, cols)
-        for images, out_rows in patch_blocks(windows.shape, x.itemsize):
+        for images, out_rows in patch_blocks(windows.shape, x.itemsize, BLOCK_BYTES):
             matrix = windows[images, out_rows].reshape(-1, len(total))
             total += product(matrix.T, gradient[images, out_rows].reshape(-1, width))
     return total.reshape(rows.kernel, cols.kernel, depth, width)

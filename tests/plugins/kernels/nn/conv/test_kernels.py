@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from graphmill import errors
 from graphmill_plugins.kernels.nn.conv import numpy_conv, numpy_grad
+from graphmill_plugins.kernels.nn.conv.image_windows import pad_image
 from graphmill_plugins.kernels.nn.window import make_axis
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def normal(*shape: int) -> Any:
 
 def naive(x: Any, kernel: Any, rows: Axis, cols: Axis) -> Any:
     """Convolve by definition, group by group."""
-    padded = numpy_conv.pad_image(x, rows, cols)
+    padded = pad_image(x, rows, cols)
     depth, width = kernel.shape[2:]
     groups = x.shape[3] // depth
     out = np.zeros((len(x), rows.out, cols.out, width))
@@ -79,7 +80,7 @@ def test_blocks_of_rows_and_images_change_nothing(
     x, kernel = normal(3, 9, 10, 4), normal(3, 2, 4, 5)
     whole = numpy_conv.conv2d(x, kernel, rows, cols)
     for size in (1, 1000, 5000):
-        monkeypatch.setattr(numpy_conv, "_BLOCK_BYTES", size)
+        monkeypatch.setattr(numpy_conv, "BLOCK_BYTES", size)
         monkeypatch.setattr(numpy_conv, "_ROW_BLOCK_BYTES", size)
         np.testing.assert_allclose(numpy_conv.conv2d(x, kernel, rows, cols), whole, atol=1e-12)
 
