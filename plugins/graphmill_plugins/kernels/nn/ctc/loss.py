@@ -6,7 +6,7 @@ after Graves, "Supervised Sequence Labelling with Recurrent Neural Networks", ch
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from graphmill.spi import Value
+
+_MIN_EXPONENTIALS: Final = 400  # states of a step; for fewer, calls of NumPy take the time
 
 
 def _check(inputs: Value, indices: Value, values: Value, lengths: Value) -> None:
@@ -122,19 +124,50 @@ def _log_probabilities(paths: _Paths, emitted: Any, lengths: Any) -> Any:
         (2 * batch, states + 2), -np.inf, emitted.dtype
     )  # padded by two states in front
     same, previous, before_previous = padded[:, 2:], padded[:, 1:-1], padded[:, :-2]
-    backward = np.full_like(emitted, -np.inf)
-    forward = np.full_like(emitted, -np.inf)
+    totals = np.empty(both.shape, both.dtype)  # without what the state emits at the step
     begins, ends = _ends(paths, states)
-    for step in range(steps):
-        total = np.logaddexp(same if stays is None else same + stays, previous)
-        np.logaddexp(total, before_previous + skips, out=total)
+    finishing = frozenset(lengths.tolist())
+    add = _SumOfThree(same) if same.size >= _MIN_EXPONENTIALS else _log_sum_of_three
+    for step, total in enumerate(totals):
+        staying = same if stays is None else same + stays
+        add(staying, previous, before_previous + skips, total)
         if step == 0:
             total[:batch] = begins
-        total[batch:] = np.where((lengths == steps - step)[:, None], ends, total[batch:])
-        backward[steps - 1 - step] = total[batch:, ::-1]
+        if steps - step in finishing:
+            rows = np.flatnonzero(lengths == steps - step)
+            total[batch + rows] = ends[rows]
         np.add(total, both[step], out=same)
-        forward[step] = same[:batch]
-    return forward + backward
+    return emitted + totals[:, :batch] + totals[::-1, batch:, ::-1]
+
+
+def _log_sum_of_three(a: Any, b: Any, c: Any, out: Any) -> None:
+    """Write log(exp(a) + exp(b) + exp(c))."""
+    np.logaddexp(a, b, out=out)
+    np.logaddexp(out, c, out=out)
+
+
+class _SumOfThree:
+    """Computes `_log_sum_of_three` of large arrays, with the vectorized functions of NumPy.
+
+    `np.logaddexp` takes three to five times as long for each element.
+    """
+
+    def __init__(self, like: Any) -> None:
+        self._terms = np.empty((3, *like.shape), like.dtype)
+        self._lowest = np.finfo(like.dtype).min  # -inf - -inf would be NaN
+
+    def __call__(self, a: Any, b: Any, c: Any, out: Any) -> None:
+        terms = self._terms
+        largest = np.maximum(a, b)
+        np.maximum(largest, c, out=largest)
+        np.maximum(largest, self._lowest, out=largest)
+        for value, term in zip((a, b, c), terms, strict=True):
+            np.subtract(value, largest, out=term)
+        np.exp(terms, out=terms)
+        np.add(terms[0], terms[1], out=out)
+        np.add(out, terms[2], out=out)
+        np.log(out, out=out)
+        np.add(out, largest, out=out)
 
 
 def _transition_masks(paths: _Paths, kind: Any) -> tuple[Any, Any]:
@@ -172,16 +205,16 @@ def _softmax(inputs: Value) -> Any:
 def _loss_and_gradient(inputs: Value, paths: _Paths, lengths: Any) -> tuple[Any, Any]:
     """Return the loss of each sequence, and its gradient with respect to the inputs."""
     y = _softmax(inputs)
-    classes = np.broadcast_to(paths.classes, (len(y), *paths.classes.shape))
-    emitted = np.log(np.take_along_axis(y, classes, axis=2))
+    num_classes = y.shape[2]
+    rows = np.arange(0, y.size, num_classes).reshape(*y.shape[:2], 1)
+    positions = rows + paths.classes  # in `y`, of the class that each state emits
+    emitted = np.log(y.reshape(-1)[positions])
     emitted[:, np.arange(emitted.shape[2]) >= paths.counts[:, None]] = -np.inf
     both = _log_probabilities(paths, emitted, lengths)
     log_p = np.logaddexp.reduce(both[0], axis=1)
     share = np.exp(both - np.where(np.isneginf(log_p), 0, log_p)[:, None])
-    by_class = np.zeros_like(y)
-    steps, rows = np.ogrid[: len(y), : y.shape[1]]
-    np.add.at(by_class, (steps[..., None], rows[..., None], classes), share)
-    return -log_p, y - by_class
+    by_class = np.bincount(positions.reshape(-1), share.reshape(-1), y.size)
+    return -log_p, y - by_class.reshape(y.shape).astype(y.dtype)
 
 
 @kernel("CTCLoss", host=True, expensive=True)
