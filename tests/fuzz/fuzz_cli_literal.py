@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typed_errors import typed_errors
 
-from graphmill.cli.input import input_args, literals
+from graphmill.inputs import input_args, literals
 
 
 def seeds() -> list[bytes]:

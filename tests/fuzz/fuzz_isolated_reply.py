@@ -15,11 +15,11 @@ from google.protobuf.message import DecodeError
 from typed_errors import typed_errors
 
 from graphmill import errors, proto
-from graphmill.cli.model.summary import signatures_of
 from graphmill.isolation import packets
 from graphmill.isolation.error_packets import decode_error, encode_error
 from graphmill.isolation.packets import EndOfStreamError, MemoryRegion, Packet
 from graphmill.isolation.tensors import SharedArea, decode_tensors, encode_tensors, new_area
+from graphmill.models.summary import signatures_of
 from graphmill.saved.signature import Signatures
 
 _AREA_BYTES = 1 << 16

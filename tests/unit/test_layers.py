@@ -57,19 +57,20 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "data",
         "functions",
         "initializers",
+        "inputs",
+        "json_data",
         "lazy_exports",
         "losses",
+        "models",
         "summary",
         "saved",
         "saved_model",
         "tf_record",
         "timeline",
         "train",
-        "cli",
-        "spi",
         "__init__",
-        "__main__",
     ),
+    ("cli", "spi", "__main__"),
 )
 LAYER_OF = {part: layer for layer, parts in enumerate(LAYERS) for part in parts}
 
@@ -161,7 +162,7 @@ INTERNAL = {"distribution", "lazy_exports", "templates", "tensorflow_names", "__
 """Parts that the page about the layers leaves out."""
 
 
-LAYER_ROW = re.compile(r"^ (\d)  ((?:[a-z_ ]+\n    )*[a-z_]+(?:  [a-z_]+)*)   ", re.MULTILINE)
+LAYER_ROW = re.compile(r"^ ?(\d+)  ((?:[a-z_ ]+\n    )*[a-z_]+(?:  [a-z_]+)*)   ", re.MULTILINE)
 """A row of the page's list with its continuation lines: the number and the packages."""
 
 

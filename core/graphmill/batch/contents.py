@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from graphmill.cli.input import image_files, input_files
 from graphmill.errors import InvalidArgumentError, suggest
+from graphmill.inputs import image_files, input_files
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from graphmill.cli.input.input_spec import InputSpec
+    from graphmill.inputs.input_spec import InputSpec
 
 _MAX_SHOWN: Final = 200
 """Maximum number of characters of a malformed value that an error shows."""

@@ -9,17 +9,17 @@ import numpy as np
 
 from graphmill.batch.contents import ImageBytes
 from graphmill.batch.row import Failure
-from graphmill.cli.input.image_input import image_arrays
-from graphmill.cli.input.input_args import Source
-from graphmill.cli.input.input_values import fit
 from graphmill.errors import InvalidArgumentError, OpError
+from graphmill.inputs.image_input import image_arrays
+from graphmill.inputs.input_values import fit
+from graphmill.inputs.source import Source
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from graphmill.batch.row import Row
-    from graphmill.cli.input.image_input import ImageOptions
-    from graphmill.cli.input.input_spec import InputSpec
+    from graphmill.inputs.image_input import ImageOptions
+    from graphmill.inputs.input_spec import InputSpec
 
     Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from graphmill.cli.input.input_spec import InputSpec
     from graphmill.errors import OpError
+    from graphmill.inputs.input_spec import InputSpec
 
 
 class Content(Protocol):

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from graphmill.batch.row import Content
     from graphmill.batch.sources import SourceFile
-    from graphmill.cli.input.input_spec import InputSpec
+    from graphmill.inputs.input_spec import InputSpec
 
     Parts = Iterator[tuple[int | None, Content | OpError, int]]
     """Line, content, and bytes read, of each row of a file."""

@@ -17,8 +17,6 @@ from graphmill.batch.settings import BatchSettings, load, prepare
 from graphmill.batch.shard import Shard, run_shard
 from graphmill.batch.sources import STDIN, copy_stdin, find_sources
 from graphmill.batch.store import STDIN_COPY, ResultStore
-from graphmill.cli.model.queue_runners import queue_runners_running
-from graphmill.cli.output.notes import each_once
 from graphmill.deprecations import renamed_argument
 from graphmill.errors import (
     AlreadyExistsError,
@@ -27,6 +25,8 @@ from graphmill.errors import (
     UnimplementedError,
     suggest,
 )
+from graphmill.inputs.notes import each_once
+from graphmill.models.queue_runners import queue_runners_running
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

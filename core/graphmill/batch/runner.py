@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from graphmill.batch.conversion import RowConverter
     from graphmill.batch.row import Row
-    from graphmill.cli.model.loaded_model import LoadedModel
+    from graphmill.models.loaded_model import LoadedModel
 
     Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 

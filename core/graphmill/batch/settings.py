@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any, Final
 from graphmill.batch.conversion import RowConverter
 from graphmill.batch.rows import RowReader
 from graphmill.batch.runner import BatchRunner
-from graphmill.cli.input.image_input import ImageOptions
-from graphmill.cli.input.input_args import Source
-from graphmill.cli.input.input_values import load as load_input
-from graphmill.cli.output.notes import each_once
 from graphmill.errors import InvalidArgumentError
+from graphmill.inputs.image_input import ImageOptions
+from graphmill.inputs.input_values import load as load_input
+from graphmill.inputs.notes import each_once
+from graphmill.inputs.source import Source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from graphmill.cli.model.loaded_model import LoadedModel
-    from graphmill.cli.model.summary import Port
+    from graphmill.models.loaded_model import LoadedModel
+    from graphmill.models.summary import Port
     from graphmill.plugin.host import Host
 
 
@@ -86,8 +86,8 @@ def load(settings: BatchSettings, host: Host, threads: int = 0) -> LoadedModel:
         host: the host to run it on.
         threads: the threads that one kernel may use; 0 for the default.
     """
-    from graphmill.cli.model.loaded_model import load_model
-    from graphmill.cli.model.placement import session_placement
+    from graphmill.models.loaded_model import load_model
+    from graphmill.models.placement import session_placement
 
     host, config = session_placement(
         host,

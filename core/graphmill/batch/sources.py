@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from graphmill import files
-from graphmill.cli.input import image_files
 from graphmill.errors import InvalidArgumentError, NotFoundError, suggest
 from graphmill.files.status import typed_errors
+from graphmill.inputs import image_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

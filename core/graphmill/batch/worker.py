@@ -18,8 +18,8 @@ from graphmill.batch.settings import BatchSettings, load, prepare, threads_of_a_
 from graphmill.batch.shard import Shard, run_shard
 from graphmill.batch.sources import SourceFile
 from graphmill.batch.store import ResultStore
-from graphmill.cli.model.queue_runners import queue_runners_running
 from graphmill.errors import OpError
+from graphmill.models.queue_runners import queue_runners_running
 
 if TYPE_CHECKING:
     from graphmill.batch.runner import BatchResult

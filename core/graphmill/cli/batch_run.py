@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from graphmill.batch import Progress
-    from graphmill.cli.input.input_args import Source
     from graphmill.cli.options import Settings
+    from graphmill.inputs.source import Source
 
 _STDIN_FORMATS: Final = ("csv", "jsonl", "txt", "tfrecord", "paths")
 _TERMINAL_INTERVAL: Final = 0.5

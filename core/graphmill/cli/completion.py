@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     import click
 
-    from graphmill.cli.model.summary import Signature
+    from graphmill.models.summary import Signature
     from graphmill.plugin.host import Host
 
 
@@ -99,9 +99,9 @@ def _starting_with(incomplete: str, names: Iterable[str]) -> list[CompletionItem
 
 def _signatures(model: str) -> dict[str, Signature]:
     """Return the signatures of a model by key; none if it has none or cannot be read."""
-    from graphmill.cli.model.summary import signatures_of
     from graphmill.graph.formats.model_file import open_model
     from graphmill.graph.formats.model_format import Kind
+    from graphmill.models.summary import signatures_of
 
     try:
         with closing(open_model(model)) as opened:

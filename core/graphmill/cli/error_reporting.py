@@ -11,6 +11,7 @@ import click
 
 from graphmill.cli.output.visible_text import one_line, say, visible, visible_json
 from graphmill.errors import OpError, PermissionDeniedError, UnimplementedError
+from graphmill.models.execution_errors import is_from_execution
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,12 +32,6 @@ INTERRUPTED = 130
 
 _CONTINUED = " " * 4
 """The prefix of continuation lines of a message, which may contain text of the model."""
-_DURING_RUN = "_graphmill_cli_during_run"
-
-
-def mark_as_execution(error: OpError) -> None:
-    """Mark an error as raised while the graph ran, so that the exit code is `EXECUTION`."""
-    setattr(error, _DURING_RUN, True)
 
 
 def exit_code(error: OpError) -> int:
@@ -45,7 +40,7 @@ def exit_code(error: OpError) -> int:
         return UNSUPPORTED
     # A node may be refused while variables are restored, before the step.
     is_refused_node = isinstance(error, PermissionDeniedError) and error.node is not None
-    return EXECUTION if is_refused_node or getattr(error, _DURING_RUN, False) else INVALID
+    return EXECUTION if is_refused_node or is_from_execution(error) else INVALID
 
 
 def wants_traceback(*, asked: bool) -> bool:

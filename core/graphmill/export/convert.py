@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from graphmill.cli.model.loaded_model import LoadedModel
     from graphmill.graph.tensor import Tensor
+    from graphmill.models.loaded_model import LoadedModel
     from graphmill.plugin.host import Host
     from graphmill.proto import ConfigProto
     from graphmill.session.session import Session
@@ -82,7 +82,7 @@ def convert_model(
     Raises:
         OpError: it is not a model, or `convert` fails.
     """
-    from graphmill.cli.model.loaded_model import load_model
+    from graphmill.models.loaded_model import load_model
     from graphmill.plugin.host import default_host
 
     path = files.as_path(model)

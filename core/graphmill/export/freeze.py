@@ -103,9 +103,9 @@ def freeze_model(
     Raises:
         OpError: it is not a model, has no such signature or tensor, or `freeze` fails.
     """
-    from graphmill.cli.model.loaded_model import load_model
     from graphmill.graph.formats.model_file import open_model
     from graphmill.graph.formats.model_format import Kind
+    from graphmill.models.loaded_model import load_model
     from graphmill.plugin.host import default_host
 
     path, used = files.as_path(model), host or default_host()
@@ -130,8 +130,8 @@ def _freeze_saved_model(
     inputs: Sequence[str],
     config: ConfigProto | None,
 ) -> FrozenModel:
-    from graphmill.cli.model.loaded_model import split_tags
-    from graphmill.cli.model.summary import choose_signature, signatures_of
+    from graphmill.models.loaded_model import split_tags
+    from graphmill.models.summary import choose_signature, signatures_of
     from graphmill.saved.saved_model import load
 
     with load(path, tags=split_tags(tags), host=host, config=config) as loaded:

@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from graphmill import dtypes, proto, saved_model
-from graphmill.cli.model.summary import summarize_graph
 from graphmill.errors import InvalidArgumentError
 from graphmill.graph.formats.model_file import open_model
 from graphmill.graph.formats.model_format import Kind
+from graphmill.models.summary import summarize_graph
 from graphmill.saved.meta_graph_checkpoint import restore_checkpoint_beside
 from graphmill.session.session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from graphmill.cli.model.summary import Port
+    from graphmill.models.summary import Port
 
 GRAPH_SIGNATURE: Final = "__graphmill_graph"
 """Key of the placeholders and last tensors of a GraphDef or MetaGraphDef, as a signature."""

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
 from typing import TYPE_CHECKING, Any
 
+from graphmill.lazy_exports import lazy_attributes
 from graphmill.plugin.spi_version import VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
-
-    Attributes = tuple[Callable[[str], Any], Callable[[], list[str]]]
-    """`__getattr__` and `__dir__` of a module."""
 
 
 def lazy_names(
@@ -41,37 +37,6 @@ def lazy_names(
         module, sources, listed, lambda name: _renamed(module, name, listed)
     )
     return listed, get, names
-
-
-def lazy_attributes(
-    module: str,
-    sources: Mapping[str, tuple[str, str]],
-    listed: Iterable[str],
-    find_other: Callable[[str], Callable[[str, str], Any]],
-) -> Attributes:
-    """Return `__getattr__` and `__dir__` of a module that imports names on first use.
-
-    Args:
-        module: the name of the module, which is being imported.
-        sources: for each name its module and its name there; "" for the module itself.
-        listed: its public names.
-        find_other: returns a function that resolves another name, or raises AttributeError. The
-            function is called with `module` and the name, by `__getattr__` for its `stacklevel`.
-    """
-    namespace = vars(sys.modules[module])
-
-    def get_attribute(name: str) -> Any:
-        if name not in sources:
-            return find_other(name)(module, name)
-        defining, attribute = sources[name]
-        source = importlib.import_module(defining)
-        value = namespace[name] = getattr(source, attribute) if attribute else source
-        return value
-
-    def names() -> list[str]:
-        return sorted({*namespace, *listed})
-
-    return get_attribute, names
 
 
 def _renamed(module: str, name: str, listed: list[str]) -> Callable[[str, str], Any]:

@@ -14,6 +14,7 @@ import pytest
 import graphmill
 from graphmill import errors
 from graphmill.cli import error_reporting
+from graphmill.models.execution_errors import mark_as_execution
 from graphmill.plugin.host import Host
 
 if TYPE_CHECKING:
@@ -176,7 +177,7 @@ def test_unimplemented_has_its_own_exit_code(graphmill_cli: Callable[..., Any]) 
 
 def test_execution_errors_have_their_own_exit_code() -> None:
     error = errors.InvalidArgumentError("bad")
-    error_reporting.mark_as_execution(error)
+    mark_as_execution(error)
     assert error_reporting.exit_code(error) == error_reporting.EXECUTION
 
 

@@ -14,9 +14,9 @@ import numpy as np
 from graphmill import files
 from graphmill.batch.output.byte_stream import ByteStream
 from graphmill.batch.output.table_columns import cells, column_names, distinct_names, output_shapes
-from graphmill.cli.output.formatting import plain
 from graphmill.distribution import install_command
 from graphmill.errors import InvalidArgumentError, UnimplementedError
+from graphmill.json_data import json_data
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -102,7 +102,7 @@ def _write_jsonl(writer: Writer, store: ResultStore, _with_errors: bool) -> None
         ]
         values = {name: array.tolist() for name, array in part.outputs.items()}
         for row, (index, file, line) in enumerate(part.rows):
-            outputs = {name: plain(items[row]) for name, items in values.items()}
+            outputs = {name: json_data(items[row]) for name, items in values.items()}
             lines.append((index, {"file": file, "line": line, "outputs": outputs}))
         lines.sort(key=lambda line: line[0])
         text = "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for _, line in lines)
@@ -237,7 +237,7 @@ def _arrow_element(pa: Any, dtype: np.dtype[Any]) -> Any:
 def _arrow_values(array: Array, shape: OutputShape) -> list[Any]:
     values: list[Any] = array.tolist()
     if shape.shape is None:
-        return [json.dumps(plain(value), ensure_ascii=False) for value in values]
+        return [json.dumps(json_data(value), ensure_ascii=False) for value in values]
     return values
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
-from graphmill.cli.output.formatting import plain
+from graphmill.json_data import json_data
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -110,7 +110,7 @@ def _values(array: Array, shape: OutputShape) -> list[list[Any]]:
             rows = rows.astype(np.str_)  # the fewest digits that give the same number again
         flat: list[list[Any]] = rows.tolist()
         return [[_text(value) for value in row] for row in flat] if array.dtype == object else flat
-    return [[json.dumps(plain(row.tolist()), ensure_ascii=False)] for row in array]
+    return [[json.dumps(json_data(row.tolist()), ensure_ascii=False)] for row in array]
 
 
 def _text(value: Any) -> Any:

@@ -29,9 +29,9 @@ from graphmill.errors import InvalidArgumentError, NotFoundError, suggest
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from graphmill.cli.model.loaded_model import LoadedModel
     from graphmill.comparison import Comparison, TensorDifference, Tolerance
     from graphmill.debug.recording import Recording
+    from graphmill.models.loaded_model import LoadedModel
 
 _DIFFERENT: Final = 1
 _MAX_VALUE: Final = 40  # characters of a value in the table
@@ -158,8 +158,8 @@ def compare(
 
     For example: graphmill compare MODEL image=@seven.png --a jit=off --b jit=eager
     """
-    from graphmill.cli.model.queue_runners import queue_runners_running
     from graphmill.comparison import Tolerance
+    from graphmill.models.queue_runners import queue_runners_running
 
     model, inputs = take_model(arguments, folder)
     a, b = _Side.parse("--a", first), _Side.parse("--b", second)
@@ -214,8 +214,8 @@ def _load(
     signature: str | None,
     fetches: tuple[str, ...],
 ) -> LoadedModel:
-    from graphmill.cli.model.loaded_model import load_model
-    from graphmill.cli.model.placement import session_placement
+    from graphmill.models.loaded_model import load_model
+    from graphmill.models.placement import session_placement
 
     path = side.model or model
     with stage(f"loading {path}"):
@@ -234,8 +234,8 @@ def _load(
 
 def _values(loaded: LoadedModel, inputs: tuple[str, ...], pixels: str | None) -> dict[str, Any]:
     """Return the values that are fed, by tensor name."""
-    from graphmill.cli.input import input_args
-    from graphmill.cli.input.image_input import image_options
+    from graphmill.cli import input_args
+    from graphmill.cli.image_options import image_options
 
     sources = input_args.unique(input_args.parse_short(inputs))
     values = loaded.read(sources, image_options(pixels))

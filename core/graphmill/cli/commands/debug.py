@@ -26,8 +26,8 @@ from graphmill.cli.output.progress import stage
 from graphmill.cli.output.visible_text import say
 
 if TYPE_CHECKING:
-    from graphmill.cli.model.loaded_model import LoadedModel
     from graphmill.debug.player import Player
+    from graphmill.models.loaded_model import LoadedModel
 
 
 @click.command()
@@ -125,9 +125,9 @@ def debug(
             raise click.UsageError(f"{model} is a recording, which takes no inputs.")
         _debug_recording(model, stream, wait)
         return
-    from graphmill.cli.model.loaded_model import load_model
-    from graphmill.cli.model.placement import session_placement
-    from graphmill.cli.model.queue_runners import queue_runners_running
+    from graphmill.models.loaded_model import load_model
+    from graphmill.models.placement import session_placement
+    from graphmill.models.queue_runners import queue_runners_running
 
     with stage(f"loading {model}"):
         host, config = session_placement(
@@ -147,8 +147,8 @@ def _debug_step(
     loaded: LoadedModel, inputs: tuple[str, ...], pixels: str | None, stream: TextIO, wait: float
 ) -> None:
     """Run the commands of a stream on a step of a model."""
-    from graphmill.cli.input import input_args
-    from graphmill.cli.input.image_input import image_options
+    from graphmill.cli import input_args
+    from graphmill.cli.image_options import image_options
     from graphmill.debug.debugger import Debugger
 
     sources = input_args.unique(input_args.parse_short(inputs))

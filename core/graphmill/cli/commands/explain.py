@@ -32,13 +32,13 @@ from graphmill.errors import NotFoundError, suggest
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from graphmill.cli.input.input_args import Source
-    from graphmill.cli.model.loaded_model import LoadedModel
     from graphmill.cli.output.formatting import Block
     from graphmill.cli.reports.memory_usage import MemoryUsage
     from graphmill.explain.node_details import NodeDetails
     from graphmill.explain.step import NodeRecord, StepRecord
     from graphmill.graph.graph import Graph
+    from graphmill.inputs.source import Source
+    from graphmill.models.loaded_model import LoadedModel
 
 # Three interpreted steps, one of straight-line code, and enough to compare the tiers.
 _STEPS: Final = 20
@@ -91,9 +91,9 @@ def explain(settings: Settings, /, *, model: str, inputs: tuple[str, ...], **giv
 
     For example: graphmill explain MODEL --node dense/MatMul --device NPU
     """
-    from graphmill.cli.input import input_args
-    from graphmill.cli.model.added_nodes import added_nodes
-    from graphmill.cli.model.queue_runners import queue_runners_running
+    from graphmill.cli import input_args
+    from graphmill.cli.output.added_nodes import added_nodes
+    from graphmill.models.queue_runners import queue_runners_running
 
     options = _Options(**given)
     options.check(has_inputs=bool(inputs), as_json=settings.as_json)
@@ -163,8 +163,8 @@ class _Options:
 
 
 def _load(settings: Settings, model: str, options: _Options) -> LoadedModel:
-    from graphmill.cli.model.loaded_model import load_model
-    from graphmill.cli.model.placement import session_placement
+    from graphmill.models.loaded_model import load_model
+    from graphmill.models.placement import session_placement
 
     with stage(f"preparing {model}"):
         host, config = session_placement(
@@ -188,7 +188,7 @@ def _examine(
     loaded: LoadedModel, sources: Mapping[str, Source], options: _Options
 ) -> tuple[StepRecord, MemoryUsage | None]:
     """Return the record of a step, which runs with `--jit`, and with `--memory` its memory."""
-    from graphmill.cli.input.image_input import image_options
+    from graphmill.cli.image_options import image_options
     from graphmill.cli.reports.jit_report import record_after
     from graphmill.cli.reports.memory_usage import memory_usage
 

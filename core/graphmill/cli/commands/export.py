@@ -83,8 +83,8 @@ def export(
     For example: graphmill export MODEL --to stablehlo --shape image=1,8,8,1 --out program
     """
     from graphmill import files
-    from graphmill.cli.model.placement import session_placement
     from graphmill.export import convert_model
+    from graphmill.models.placement import session_placement
 
     if files.exists(out):
         raise AlreadyExistsError(f"{out} exists already; remove it, or choose another name")

@@ -61,8 +61,8 @@ def freeze(
     For example: graphmill freeze MODEL --out model.pb
     """
     from graphmill import files
-    from graphmill.cli.model.placement import session_placement
     from graphmill.export import freeze_model
+    from graphmill.models.placement import session_placement
 
     is_graph = out.endswith(_GRAPH_SUFFIXES)
     if files.is_dir(out) or (not is_graph and files.exists(out)):

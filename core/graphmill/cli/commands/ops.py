@@ -12,9 +12,10 @@ import click
 from graphmill.cli.completion import complete_op
 from graphmill.cli.diagnostics.op_coverage import survey
 from graphmill.cli.options import Settings, common_options, pass_settings
-from graphmill.cli.output.formatting import Block, Table, emit, plain
+from graphmill.cli.output.formatting import Block, Table, emit
 from graphmill.cli.output.progress import stage
 from graphmill.errors import NotFoundError, suggest
+from graphmill.json_data import json_data
 from graphmill.ops.definition.op_summaries import summary_of
 
 if TYPE_CHECKING:
@@ -182,8 +183,8 @@ def _blocks(definition: OpDef, registrations: list[Registration]) -> list[Block]
         blocks.append(arguments)
     attrs = Table(("attr", "type", "default", "allowed"))
     for attr in definition.attrs:
-        default = str(plain(_readable(attr.default))) if attr.has_default else "-"
-        allowed = ", ".join(str(plain(_readable(value))) for value in attr.allowed)
+        default = str(json_data(_readable(attr.default))) if attr.has_default else "-"
+        allowed = ", ".join(str(json_data(_readable(value))) for value in attr.allowed)
         minimum = f">= {attr.minimum}" if attr.minimum is not None else ""
         attrs.rows.append((attr.name, attr.type, default, allowed or minimum or "any"))
     if attrs.rows:

@@ -28,7 +28,7 @@ from graphmill.cli.output.progress import stage
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from graphmill.cli.model.loaded_model import LoadedModel
+    from graphmill.models.loaded_model import LoadedModel
 
 _SHOWN: Final = 5  # of the things to try
 
@@ -95,12 +95,12 @@ def report(
     For example: graphmill report MODEL --run image=@seven.png --out report.html
     """
     from graphmill import files
-    from graphmill.cli.input import input_args
-    from graphmill.cli.input.image_input import image_options
-    from graphmill.cli.model.loaded_model import load_model
-    from graphmill.cli.model.placement import session_placement
-    from graphmill.cli.model.queue_runners import queue_runners_running
+    from graphmill.cli import input_args
+    from graphmill.cli.image_options import image_options
     from graphmill.cli.reports.jit_report import step_values
+    from graphmill.models.loaded_model import load_model
+    from graphmill.models.placement import session_placement
+    from graphmill.models.queue_runners import queue_runners_running
     from graphmill.report.page import render
     from graphmill.report.report_data import collect, default_steps
 
@@ -148,9 +148,9 @@ def _collect(
     steps: int,
     is_made_up: bool,
 ) -> dict[str, Any]:
-    from graphmill.cli.error_reporting import mark_as_execution
     from graphmill.cli.reports.jit_report import note_zeros
     from graphmill.errors import OpError
+    from graphmill.models.execution_errors import mark_as_execution
 
     try:
         outputs = list(loaded.outputs.values())

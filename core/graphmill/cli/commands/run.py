@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from graphmill.cli import input_args
 from graphmill.cli.batch_run import (
     BATCH_OPTIONS,
     batch_options,
@@ -19,7 +20,6 @@ from graphmill.cli.batch_run import (
     run_batch,
 )
 from graphmill.cli.completion import complete_device, complete_model_or_input
-from graphmill.cli.input import input_args
 from graphmill.cli.options import (
     Settings,
     allow_option,
@@ -44,9 +44,9 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from graphmill.cli.input.input_args import Source
-    from graphmill.cli.model.loaded_model import RunnableModel
     from graphmill.cli.output.formatting import Block
+    from graphmill.inputs.source import Source
+    from graphmill.models.loaded_model import RunnableModel
     from graphmill.timeline import Timeline
 
 
@@ -225,8 +225,8 @@ def _run_once(
     has_examples: bool,
 ) -> None:
     """Run a model on one set of inputs, and print or write its outputs."""
-    from graphmill.cli.input.image_input import ImageOptions
     from graphmill.cli.output.results import output_blocks, read_labels, top_entries
+    from graphmill.inputs.image_input import ImageOptions
 
     names = read_labels(options.labels) if options.labels is not None else None
     loaded = _load(settings, model, options)
@@ -253,7 +253,7 @@ def _run_once(
 
 def _load(settings: Settings, model: str, options: _Options) -> RunnableModel:
     """Load the model: in this process, or in one of its own."""
-    from graphmill.cli.model.placement import session_placement
+    from graphmill.models.placement import session_placement
 
     with stage(f"loading {model}"):
         load = _loader(options)
@@ -281,7 +281,7 @@ def _run(
     loaded: RunnableModel, values: dict[str, np.ndarray[Any, Any]], options: _Options
 ) -> tuple[dict[str, Any], Timeline | None]:
     """Run the steps, and return the results of the last one, and the trace if there is one."""
-    from graphmill.cli.model.queue_runners import queue_runners_running
+    from graphmill.models.queue_runners import queue_runners_running
 
     with (
         stage("running", loaded.session.waits),
@@ -325,11 +325,11 @@ def _example_advice(*, is_on: bool) -> Iterator[None]:
 def _loader(options: _Options) -> Callable[..., RunnableModel]:
     """Return the function that loads the model."""
     if not options.isolate:
-        from graphmill.cli.model.loaded_model import load_model
+        from graphmill.models.loaded_model import load_model
 
         return load_model
-    from graphmill.cli.model.isolated_model import load_isolated_model
     from graphmill.isolation.limits import IsolationLimits
+    from graphmill.models.isolated_model import load_isolated_model
 
     return partial(load_isolated_model, limits=IsolationLimits.parse(options.limit))
 
@@ -341,7 +341,7 @@ def _run_traced(
     steps: int,
 ) -> tuple[dict[str, Any], Timeline]:
     """Run steps, and return the results of the last one and the trace of all."""
-    from graphmill.cli.model.loaded_model import LoadedModel
+    from graphmill.models.loaded_model import LoadedModel
     from graphmill.timeline import StepTrace, Timeline
 
     timeline = Timeline()

@@ -82,9 +82,9 @@ def scan(
 
 
 def _effects(model: str, tags: str | None, host: Host) -> list[NodeEffects]:
-    from graphmill.cli.model.meta_graphs import chosen_meta_graphs
     from graphmill.graph.formats.model_file import open_model
     from graphmill.graph.formats.model_format import Kind
+    from graphmill.models.meta_graphs import chosen_meta_graphs
     from graphmill.saved.model_effects import effects_of_graph, effects_of_meta_graph
 
     opened = open_model(model)

@@ -8,17 +8,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from graphmill.cli.completion import complete_file
-from graphmill.cli.model.graph_sizes import static_outputs
-from graphmill.cli.model.meta_graphs import chosen_meta_graphs
-from graphmill.cli.model.summary import (
-    ModelSummary,
-    Port,
-    Signature,
-    choose_signature,
-    show_port,
-    summarize_graph,
-    summarize_meta_graph,
-)
 from graphmill.cli.options import (
     Settings,
     common_options,
@@ -31,6 +20,17 @@ from graphmill.cli.options import (
 from graphmill.cli.output.formatting import Block, Table, emit
 from graphmill.cli.output.progress import stage
 from graphmill.cli.output.visible_text import one_line
+from graphmill.models.graph_sizes import static_outputs
+from graphmill.models.meta_graphs import chosen_meta_graphs
+from graphmill.models.summary import (
+    ModelSummary,
+    Port,
+    Signature,
+    choose_signature,
+    show_port,
+    summarize_graph,
+    summarize_meta_graph,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -67,7 +67,7 @@ def show(
     if more:
         raise click.UsageError(f"Got unexpected extra argument {more[0]!r}.")
     from graphmill import files
-    from graphmill.cli.model.checkpoint_summary import find_checkpoint
+    from graphmill.cli.reports.checkpoint_summary import find_checkpoint
     from graphmill.graph.formats.model_file import open_model
 
     prefix = find_checkpoint(files.as_path(model))
@@ -95,7 +95,7 @@ def show(
 
 
 def _show_checkpoint(settings: Settings, model: str, prefix: str) -> None:
-    from graphmill.cli.model.checkpoint_summary import (
+    from graphmill.cli.reports.checkpoint_summary import (
         checkpoint_blocks,
         checkpoint_data,
         read_checkpoint,

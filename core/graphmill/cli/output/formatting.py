@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import base64
 import json
-import math
 import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -13,6 +11,7 @@ import click
 import numpy as np
 
 from graphmill.cli.output.visible_text import one_line, say, visible, visible_json
+from graphmill.json_data import json_data
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -39,46 +38,13 @@ Block: TypeAlias = Table | str
 def emit(data: object, blocks: Iterable[Block], *, as_json: bool) -> None:
     """Write a result to stdout: `data` as JSON on request, else blocks of text and tables."""
     if as_json:
-        text = json.dumps(plain(data), ensure_ascii=False, allow_nan=False, indent=2)
+        text = json.dumps(json_data(data), ensure_ascii=False, allow_nan=False, indent=2)
         click.echo(visible_json(text))
     elif sys.stdout.isatty():
         _emit_rich(blocks)
     else:
         for line in _plain_lines(blocks):
             say(line)
-
-
-def plain(value: object) -> Any:
-    """Return a value as JSON data.
-
-    Arrays become `{"dtype", "shape", "value"}`. Bytes become text, or `{"b64": …}` if they are not
-    UTF-8. Non-finite numbers become `"NaN"`, `"Infinity"`, `"-Infinity"`, as in protobuf.
-    """
-    if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
-    if isinstance(value, (np.ndarray, np.generic)):
-        return {
-            "dtype": dtype_name(value),
-            "shape": list(value.shape),
-            "value": plain(value.tolist()),
-        }
-    if isinstance(value, bytes):
-        try:
-            return value.decode("utf-8")
-        except UnicodeDecodeError:
-            return {"b64": base64.b64encode(value).decode("ascii")}
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
-    if isinstance(value, complex):
-        return [plain(value.real), plain(value.imag)]
-    return value if isinstance(value, (str, int, float, bool, type(None))) else str(value)
-
-
-def dtype_name(array: np.ndarray[Any, Any] | np.generic) -> str:
-    """Return the name of an array's element type; `string` for an object array of bytes."""
-    return "string" if array.dtype == object else str(array.dtype)
 
 
 def show_array(array: np.ndarray[Any, Any] | np.generic) -> str:

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from graphmill.cli.input.input_files import read_bytes
-from graphmill.cli.output.formatting import Block, Table, dtype_name, show_array
+from graphmill.cli.output.formatting import Block, Table, show_array
 from graphmill.cli.output.visible_text import one_line
 from graphmill.errors import InvalidArgumentError
+from graphmill.inputs.input_files import read_bytes
+from graphmill.json_data import dtype_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

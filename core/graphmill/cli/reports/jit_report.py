@@ -15,13 +15,13 @@ from graphmill.explain.plain import as_plain, with_old_keys
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from graphmill.cli.input.image_input import ImageOptions
-    from graphmill.cli.input.input_args import Source
-    from graphmill.cli.model.loaded_model import LoadedModel
-    from graphmill.cli.model.summary import Port
     from graphmill.cli.output.formatting import Block
     from graphmill.explain.compilation import ClusterRecord, Compilation
     from graphmill.explain.step import NodeRecord, StepRecord
+    from graphmill.inputs.image_input import ImageOptions
+    from graphmill.inputs.source import Source
+    from graphmill.models.loaded_model import LoadedModel
+    from graphmill.models.summary import Port
     from graphmill.runtime.state_machine import TransitionHistory
 
 _GRAPH_STATES: Final = (
@@ -158,7 +158,7 @@ def _ports_to_feed(loaded: LoadedModel, sources: Mapping[str, Source]) -> dict[s
 def _value(port: Port, source: Source | None, images: ImageOptions) -> np.ndarray[Any, Any]:
     spec = port.spec()
     if source is not None:
-        from graphmill.cli.input.input_values import load
+        from graphmill.inputs.input_values import load
 
         return load(source, spec, images)
     if spec.dtype is None or spec.shape is None or spec.is_text:

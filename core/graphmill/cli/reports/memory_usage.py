@@ -14,12 +14,12 @@ from graphmill.session.timeouts import timeout_options
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from graphmill.cli.input.image_input import ImageOptions
-    from graphmill.cli.input.input_args import Source
-    from graphmill.cli.model.loaded_model import LoadedModel
     from graphmill.cli.output.formatting import Block
     from graphmill.explain.memory import Peak
     from graphmill.explain.step import StepRecord
+    from graphmill.inputs.image_input import ImageOptions
+    from graphmill.inputs.source import Source
+    from graphmill.models.loaded_model import LoadedModel
 
 _SHOWN = 10  # holders of each peak
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pytest
 
-from graphmill.cli.output.formatting import Table, emit, plain, show_array
+from graphmill.cli.output.formatting import Table, emit, show_array
+
+if TYPE_CHECKING:
+    import pytest
 
 TABLE = Table(("name", "size"), [("a", 1), ("long name", 20)], title="things")
 
@@ -21,19 +23,6 @@ def test_json_is_valid_even_for_numbers_that_json_lacks(capsys: pytest.CaptureFi
         "y": {"b64": "/w=="},
         "z": "ok",
     }
-
-
-@pytest.mark.parametrize(
-    ("value", "result"),
-    [
-        (np.float32(1.5), {"dtype": "float32", "shape": [], "value": 1.5}),
-        (np.array([b"a"], object), {"dtype": "string", "shape": [1], "value": ["a"]}),
-        (1 + 2j, [1.0, 2.0]),
-        ({1: (2, None)}, {"1": [2, None]}),
-    ],
-)
-def test_values_become_plain(value: Any, result: Any) -> None:
-    assert plain(value) == result
 
 
 def test_piped_text_is_aligned_and_plain(capsys: pytest.CaptureFixture[str]) -> None:

@@ -56,7 +56,7 @@ def test_old_checkpoints_of_the_first_format_are_deleted(session: Any, tmp_path:
 
 
 def test_meta_graph_is_run_with_the_checkpoint_beside_it(session: Any, tmp_path: Path) -> None:
-    from graphmill.cli.model.loaded_model import load_model
+    from graphmill.models.loaded_model import load_model
 
     path = train.Saver(graph=session.graph, write_version=V1).save(session, tmp_path / "m")
     host = session.host

@@ -13,9 +13,9 @@ from graphmill.ops.definition.op_traits import Source
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from graphmill.cli.model.summary import Port
     from graphmill.graph.formats.model_file import LoadedGraph
     from graphmill.graph.tensor import Tensor
+    from graphmill.models.summary import Port
     from graphmill.ops.definition.op_registry import OpRegistry
     from graphmill.proto.graph_pb2 import GraphDef
     from graphmill.proto.tensor_shape_pb2 import TensorShapeProto

@@ -40,4 +40,4 @@ def graphmill_cli(capsys: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
 @pytest.fixture
 def digits() -> Path:
     """The folder of the example model."""
-    return Path(__file__).parents[3] / "examples" / "digits"
+    return Path(__file__).parents[2] / "examples" / "digits"

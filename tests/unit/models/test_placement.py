@@ -83,7 +83,7 @@ def test_an_executor_is_chosen(digits, seven, graphmill_cli) -> None:
 
 
 def test_both_arrive_in_the_session(make_host) -> None:
-    from graphmill.cli.model.placement import session_placement
+    from graphmill.models.placement import session_placement
 
     host, config = session_placement(make_host(ToyPlugin("numpy")), "TOY", "INLINE")
     assert config is not None

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill import files as storage
-from graphmill.cli.input import image_files
-from graphmill.cli.input.input_args import TRY_EACH
 from graphmill.errors import InvalidArgumentError, NotFoundError, suggest
 from graphmill.files.damaged_zip import DAMAGED_ARRAY, DAMAGED_ZIP
+from graphmill.inputs import image_files
+from graphmill.inputs.source import TRY_EACH
 
 if TYPE_CHECKING:
-    from graphmill.cli.input.input_args import Source
+    from graphmill.inputs.source import Source
 
 SUFFIXES = (".npy", ".npz", ".json", ".txt", *image_files.SUFFIXES)
 """The suffixes of all supported input files."""

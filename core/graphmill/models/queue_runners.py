@@ -11,7 +11,7 @@ from graphmill.errors import DeadlineExceededError, InvalidArgumentError, OpErro
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from graphmill.cli.model.loaded_model import RunnableModel
+    from graphmill.models.loaded_model import RunnableModel
     from graphmill.proto import MetaGraphDef
     from graphmill.session.session import Session
     from graphmill.train.coordinator import Coordinator
@@ -43,7 +43,7 @@ def queue_runners_running(model: RunnableModel, *, is_on: bool) -> Iterator[None
         with _advice(model):
             yield
         return
-    from graphmill.cli.model.loaded_model import LoadedModel
+    from graphmill.models.loaded_model import LoadedModel
     from graphmill.train.coordinator import Coordinator
     from graphmill.train.queue_runner import start_queue_runners
 
@@ -66,7 +66,7 @@ def queue_runners_running(model: RunnableModel, *, is_on: bool) -> Iterator[None
 
 def _join(coordinator: Coordinator) -> None:
     """Wait for the threads; the error of one is one of execution."""
-    from graphmill.cli.error_reporting import mark_as_execution
+    from graphmill.models.execution_errors import mark_as_execution
 
     try:
         coordinator.join()
@@ -142,7 +142,7 @@ def _advice(model: RunnableModel) -> Iterator[None]:
 
 
 def _runners(model: RunnableModel) -> list[QueueRunner]:
-    from graphmill.cli.model.loaded_model import LoadedModel
+    from graphmill.models.loaded_model import LoadedModel
     from graphmill.train.queue_runner import queue_runners_of
 
     meta_graph = model.meta_graph if isinstance(model, LoadedModel) else None

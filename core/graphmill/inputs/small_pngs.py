@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from graphmill.cli.input.image_files import pillow, with_channels
+from graphmill.inputs.image_files import pillow, with_channels
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -6,17 +6,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from graphmill.cli.error_reporting import mark_as_execution
-from graphmill.cli.model.graph_sizes import static_outputs
-from graphmill.cli.model.summary import (
-    PLACEHOLDERS,
-    ModelSummary,
-    Port,
-    choose_signature,
-    port_of_tensor,
-    signatures_of,
-    summarize_graph,
-)
 from graphmill.errors import (
     InvalidArgumentError,
     NotFoundError,
@@ -25,16 +14,27 @@ from graphmill.errors import (
     UnknownNameError,
     suggest,
 )
+from graphmill.models.execution_errors import mark_as_execution
+from graphmill.models.graph_sizes import static_outputs
+from graphmill.models.summary import (
+    PLACEHOLDERS,
+    ModelSummary,
+    Port,
+    choose_signature,
+    port_of_tensor,
+    signatures_of,
+    summarize_graph,
+)
 from graphmill.ops.definition.op_traits import ControlFlow
 from graphmill.session.timeouts import timeout_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from graphmill.cli.input.image_input import ImageOptions
-    from graphmill.cli.input.input_args import Source
     from graphmill.explain.step_trace import StepTrace
     from graphmill.graph.formats.model_file import LoadedGraph, ModelFile
+    from graphmill.inputs.image_input import ImageOptions
+    from graphmill.inputs.source import Source
     from graphmill.isolation import IsolatedSession
     from graphmill.plugin.host import Host
     from graphmill.proto.config_pb2 import ConfigProto
@@ -103,7 +103,7 @@ class RunnableModel:
         Raises:
             OpError: the model has no such input, or a value cannot be read or does not fit.
         """
-        from graphmill.cli.input.input_values import load
+        from graphmill.inputs.input_values import load
 
         sources = self.named(sources)
         return {

@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 from graphmill import dtypes, errors
-from graphmill.cli.input import image_files
-from graphmill.cli.input.image_input import ImageOptions, image_array, image_arrays
-from graphmill.cli.input.input_args import Source
-from graphmill.cli.input.input_spec import InputSpec
-from graphmill.cli.input.input_values import load
 from graphmill.distribution import install_command
+from graphmill.inputs import image_files
+from graphmill.inputs.image_input import ImageOptions, image_array, image_arrays
+from graphmill.inputs.input_spec import InputSpec
+from graphmill.inputs.input_values import load
+from graphmill.inputs.source import Source
 from graphmill.memory_budget import with_memory_limit
 
 Image = pytest.importorskip("PIL.Image")
@@ -223,7 +223,7 @@ def test_small_pngs_that_need_no_resizing_are_decoded_in_one_call(
     def never(*_: Any, **__: Any) -> None:
         raise AssertionError("an image was read alone")
 
-    monkeypatch.setattr("graphmill.cli.input.image_input.read_image", never)
+    monkeypatch.setattr("graphmill.inputs.image_input.read_image", never)
     arrays = image_arrays(images, GREY, ImageOptions(resize=True))
     assert [not isinstance(array, errors.OpError) and array.shape for array in arrays] == [
         (1, 8, 8, 1)

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from graphmill import dtypes, errors
-from graphmill.cli.input.input_args import Source, parse_inputs, parse_short
-from graphmill.cli.input.input_spec import InputSpec
-from graphmill.cli.input.input_values import load
+from graphmill.cli.input_args import Source, parse_inputs, parse_short
+from graphmill.inputs.input_spec import InputSpec
+from graphmill.inputs.input_values import load
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,8 +7,8 @@ from math import prod
 from typing import Any
 
 from graphmill import files
-from graphmill.cli.input.input_spec import show_shape
 from graphmill.cli.output.formatting import Block, Table
+from graphmill.inputs.input_spec import show_shape
 from graphmill.saved.checkpoint import latest_checkpoint, load_checkpoint
 
 _INDEX = ".index"

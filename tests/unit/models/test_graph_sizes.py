@@ -10,7 +10,7 @@ import pytest
 
 import graphmill
 from graphmill import ops, saved_model
-from graphmill.cli.model.graph_sizes import Size, variables_size
+from graphmill.models.graph_sizes import Size, variables_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable

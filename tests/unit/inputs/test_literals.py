@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphmill import errors
-from graphmill.cli.input.literals import evaluate
+from graphmill.inputs.literals import evaluate
 
 
 @pytest.mark.parametrize(

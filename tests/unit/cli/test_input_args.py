@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from graphmill import errors
-from graphmill.cli.input.input_args import (
+from graphmill.cli.input_args import (
     TRY_EACH,
     Source,
     parse_examples,

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
-from graphmill.cli.input import image_files, input_files
-from graphmill.cli.input.input_spec import show_shape
-from graphmill.cli.input.literals import evaluate
 from graphmill.errors import InvalidArgumentError
+from graphmill.inputs import image_files, input_files
+from graphmill.inputs.input_spec import show_shape
+from graphmill.inputs.literals import evaluate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from graphmill.cli.input.image_input import ImageOptions
-    from graphmill.cli.input.input_args import Source
-    from graphmill.cli.input.input_spec import InputSpec
+    from graphmill.inputs.image_input import ImageOptions
+    from graphmill.inputs.input_spec import InputSpec
+    from graphmill.inputs.source import Source
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
@@ -37,7 +37,7 @@ def load(source: Source, spec: InputSpec, images: ImageOptions | None = None) ->
     if source.kind == "file":
         return _from_file(source, spec, images)
     if source.kind == "examples":
-        from graphmill.cli.input.tf_examples import serialized_examples
+        from graphmill.inputs.tf_examples import serialized_examples
 
         return fit(serialized_examples(_examples(source), source.name), source, spec)
     return fit(_literal(source, spec), source, spec)
@@ -75,7 +75,7 @@ def _from_file(source: Source, spec: InputSpec, images: ImageOptions | None) -> 
         return fit(input_files.read_value(source, data), source, spec)
     if spec.is_text:
         return fit(data, source, spec)
-    from graphmill.cli.input.image_input import image_array
+    from graphmill.inputs.image_input import image_array
 
     return image_array(source, data, spec, images)
 

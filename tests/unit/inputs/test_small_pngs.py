@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphmill.cli.input.image_files import read_image
-from graphmill.cli.input.small_pngs import decode_together
+from graphmill.inputs.image_files import read_image
+from graphmill.inputs.small_pngs import decode_together
 
 Image = pytest.importorskip("PIL.Image")
 
@@ -74,7 +74,7 @@ def test_pixels_are_those_of_each_file_alone(wanted: int | None) -> None:
 def test_images_of_many_bytes_are_decoded_in_several_calls(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("graphmill.cli.input.small_pngs._MAX_JOINED_BYTES", 1000)
+    monkeypatch.setattr("graphmill.inputs.small_pngs._MAX_JOINED_BYTES", 1000)
     files = [b"".join(png(6, 6, 3, seed=seed)) for seed in range(20)]
     assert [len(indices) for indices, _ in decode_together(files)] == [7, 7, 6]
     for index, pixels in together(files).items():
@@ -165,6 +165,6 @@ def test_data_that_expand_a_lot_are_not_inflated_further_than_the_image(
             largest = max(largest, len(result))
             return result
 
-    monkeypatch.setattr("graphmill.cli.input.small_pngs.zlib.decompressobj", Watched)
+    monkeypatch.setattr("graphmill.inputs.small_pngs.zlib.decompressobj", Watched)
     assert together([file]) == {}
     assert 0 < largest <= 8 * 25 + 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graphmill.cli.output.notes import each_once
+from graphmill.inputs.notes import each_once
 
 
 def test_a_repeated_note_is_shown_once() -> None:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from graphmill.cli.model.loaded_model import RunnableModel, dense_ports, split_tags, tensors_of
-from graphmill.cli.model.summary import choose_signature, signatures_of
 from graphmill.isolation.isolated_session import IsolatedSession
 from graphmill.isolation.served_model import GRAPH_SIGNATURE
+from graphmill.models.loaded_model import RunnableModel, dense_ports, split_tags, tensors_of
+from graphmill.models.summary import choose_signature, signatures_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from graphmill.cli.model.summary import Port, Signature
     from graphmill.isolation.limits import IsolationLimits
+    from graphmill.models.summary import Port, Signature
     from graphmill.plugin.host import Host
     from graphmill.proto.config_pb2 import ConfigProto
 

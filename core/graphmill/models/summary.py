@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from graphmill.cli.input.input_spec import InputSpec, show_shape
-from graphmill.cli.model.graph_sizes import Size, constants_size, variables_size
 from graphmill.dtypes import as_dtype
 from graphmill.errors import InvalidArgumentError, NotFoundError, suggest
 from graphmill.graph.node_roles import SCALAR_MEANS_UNKNOWN_BEFORE
+from graphmill.inputs.input_spec import InputSpec, show_shape
+from graphmill.models.graph_sizes import Size, constants_size, variables_size
 from graphmill.saved.internal_signatures import is_internal
 
 if TYPE_CHECKING:

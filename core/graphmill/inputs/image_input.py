@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
-from graphmill.cli.input.image_files import read_image
-from graphmill.cli.input.input_spec import show_shape
-from graphmill.cli.input.small_pngs import decode_together
 from graphmill.errors import InvalidArgumentError, OpError
+from graphmill.inputs.image_files import read_image
+from graphmill.inputs.input_spec import show_shape
+from graphmill.inputs.small_pngs import decode_together
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from graphmill.cli.input.input_args import Source
-    from graphmill.cli.input.input_spec import InputSpec
+    from graphmill.inputs.input_spec import InputSpec
+    from graphmill.inputs.source import Source
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
@@ -40,20 +40,6 @@ class ImageOptions:
     resize: bool = False
     pixels: str = ""
     on_note: Callable[[str], None] | None = None
-
-
-def image_options(pixels: str | None) -> ImageOptions:
-    """Return the image options of a command, which prints each note once on stderr.
-
-    Args:
-        pixels: the value of `--pixels`; None if it is not given.
-    """
-    # Here: batch runs of Python use this module, too, and need no click.
-    from graphmill.cli.output.notes import each_once
-    from graphmill.cli.output.visible_text import say
-
-    show = each_once(lambda note: say(f"graphmill: {note}", err=True))
-    return ImageOptions(pixels=pixels or "", on_note=show)
 
 
 def image_array(

@@ -1,1 +1,0 @@
-"""Convert command line arguments to arrays for the inputs of a model."""

@@ -1,1 +1,0 @@
-"""Load and summarize the model that a command works on."""
