@@ -12,6 +12,7 @@ Python module takes a call for each match; `re` replaces all of them in one.
 from __future__ import annotations
 
 import re
+import sys
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
@@ -25,6 +26,13 @@ MAX_LENGTH: Final = 1024
 each of its characters, where RE2 reads the text once."""
 
 _SEPARATOR: Final = b"\0"
+_NOTHING: Final = rb"[^\x00-\xff]"
+_NO_TEXT: Final = rb"[^\x00-\U0010ffff]"
+"""A class that matches no byte, and one that matches no character."""
+_OTHERS: Final = 0x80
+"""Stands for all characters that are not ASCII."""
+_ESCAPES: Final = re.compile(rb"\\(.)", re.DOTALL)
+_UNDERSTOOD: Final = frozenset(b"dDsSwWafnrtv")
 _TOKEN: Final = re.compile(
     rb"(?P<open>\((?:\?:)?)|(?P<close>\))|(?P<bar>\|)|(?P<start>\^)|(?P<end>\$)"
     rb"|(?:(?P<class>\[\^?(?:[^\]\\\[]|\\[^\n])+\]|\\[dDsSwWafnrtv]|\.)"
@@ -40,11 +48,13 @@ class _Item(NamedTuple):
         text: its translation, without the repetition.
         characters: what it matches; None for a parenthesis or an anchor.
         repeat: `*`, `+`, `?` or nothing.
+        others: whether it matches the characters that are not ASCII; None if it matches some.
     """
 
     text: bytes
     characters: frozenset[int] | None
     repeat: bytes = b""
+    others: bool | None = False
 
     @property
     def may_be_empty(self) -> bool:
@@ -52,6 +62,15 @@ class _Item(NamedTuple):
 
     def translated(self) -> bytes:
         return self.text + self.repeat + (b"+" if self.repeat else b"")
+
+    def with_others(self) -> _Item:
+        """Return the item for texts that are not ASCII."""
+        if self.characters is None or not self.others:
+            return self
+        chosen = re.escape(bytes(sorted(self.characters)))
+        ends = chr(_OTHERS), chr(sys.maxunicode)
+        text = b"[" + chosen + "-".join(ends).encode() + b"]"
+        return self._replace(text=text, characters=self.characters | {_OTHERS})
 
 
 class DeterministicPattern(NamedTuple):
@@ -61,10 +80,13 @@ class DeterministicPattern(NamedTuple):
         pattern: its translation.
         separator: a byte that it never matches, so that it finds the same in texts joined by it;
             empty if there is none.
+        text_pattern: its translation for texts that are not ASCII; None if matching them may need
+            to backtrack, or if a class has some of their characters.
     """
 
     pattern: re.Pattern[bytes]
     separator: bytes
+    text_pattern: re.Pattern[str] | None
 
 
 def deterministic_pattern(text: bytes, matched: Matched) -> DeterministicPattern | None:
@@ -106,10 +128,23 @@ def deterministic_pattern(text: bytes, matched: Matched) -> DeterministicPattern
             sequence.append(_Item(token[0], None))
     if not all(map(_is_deterministic, alternatives)):
         return None
-    pattern = b"|".join(b"".join(map(_Item.translated, items)) for items in alternatives)
     is_anchored = any(item.text in (rb"\A", rb"\Z") for items in alternatives for item in items)
     separator = b"" if is_anchored or _matches(alternatives, _SEPARATOR) else _SEPARATOR
-    return DeterministicPattern(re.compile(pattern), separator)
+    pattern = re.compile(_translated(alternatives))
+    return DeterministicPattern(pattern, separator, _text_pattern(alternatives))
+
+
+def _translated(alternatives: list[list[_Item]]) -> bytes:
+    return b"|".join(b"".join(map(_Item.translated, items)) for items in alternatives)
+
+
+def _text_pattern(alternatives: list[list[_Item]]) -> re.Pattern[str] | None:
+    if any(item.others is None for items in alternatives for item in items):
+        return None
+    extended = [list(map(_Item.with_others, items)) for items in alternatives]
+    if not all(map(_is_deterministic, extended)):
+        return None
+    return re.compile(_translated(extended).replace(_NOTHING, _NO_TEXT).decode())
 
 
 def template(parts: list[bytes | int]) -> bytes:
@@ -144,7 +179,22 @@ def _item(token: re.Match[bytes], matched: Matched) -> _Item:
     literal = token["literal"]
     characters = frozenset(literal[-1:]) if literal else matched(token["class"])
     chosen = b"".join(re.escape(bytes([code])) for code in sorted(characters))
-    return _Item(b"[" + chosen + b"]" if chosen else rb"[^\x00-\xff]", characters, token["repeat"])
+    translation = b"[" + chosen + b"]" if chosen else _NOTHING
+    others = False if literal else _matches_others(token["class"])
+    return _Item(translation, characters, token["repeat"], others)
+
+
+def _matches_others(text: bytes) -> bool | None:
+    r"""Return whether a class, an escape or a dot matches the characters that are not ASCII.
+
+    `\d`, `\s` and `\w` are ASCII. Returns None for a class that may match some of them.
+    """
+    if text == b".":
+        return True
+    escapes: list[bytes] = _ESCAPES.findall(text)
+    if any(escape.isalnum() and escape[0] not in _UNDERSTOOD for escape in escapes):
+        return None
+    return any(escape in (b"D", b"S", b"W") for escape in escapes) != text.startswith(b"[^")
 
 
 def _matches(alternatives: list[list[_Item]], character: bytes) -> bool:

@@ -23,6 +23,7 @@ from graphmill_plugins.kernels._strings import (
 from graphmill_plugins.kernels._support import ask_for_memory
 from graphmill_plugins.kernels.string._deterministic_pattern import (
     MAX_LENGTH,
+    DeterministicPattern,
     deterministic_pattern,
     template,
 )
@@ -34,7 +35,6 @@ from graphmill_plugins.kernels.string._simple_patterns import (
 )
 
 if TYPE_CHECKING:
-    import re
     from collections.abc import Callable, Iterable
 
     from graphmill.spi import Value
@@ -64,7 +64,7 @@ def _matcher(text: bytes) -> _Matcher:
     if simple is None:
         deterministic = deterministic_pattern(text, _matched)
         if deterministic is not None:
-            full_match = _full_match(deterministic.pattern, full_match)
+            full_match = _full_match(deterministic, full_match)
 
     def match(items: list[bytes]) -> Iterable[bool]:
         found = None if simple is None else simple(items)
@@ -74,13 +74,18 @@ def _matcher(text: bytes) -> _Matcher:
 
 
 def _full_match(
-    pattern: re.Pattern[bytes], other: Callable[[bytes], bool]
+    found: DeterministicPattern, other: Callable[[bytes], bool]
 ) -> Callable[[bytes], bool]:
-    """Return a function that matches short ASCII texts with `pattern`."""
+    """Return a function that matches short texts with a pattern of `re`."""
+    pattern, text_pattern = found.pattern, found.text_pattern
 
     def match(item: bytes) -> bool:
-        if len(item) <= MAX_LENGTH and item.isascii():
-            return pattern.fullmatch(item) is not None
+        if len(item) <= MAX_LENGTH:
+            if item.isascii():
+                return pattern.fullmatch(item) is not None
+            text = None if text_pattern is None else _decoded(item)
+            if text_pattern is not None and text is not None:
+                return text_pattern.fullmatch(text) is not None
         return other(item)
 
     return match
@@ -103,6 +108,14 @@ def regex_full_match(value: Value, pattern: Value) -> Value:
     return _matches(_matcher(_scalar("Pattern", pattern)), value)
 
 
+def _decoded(item: bytes) -> str | None:
+    """Return the text that bytes are; None if they are not UTF-8."""
+    try:
+        return item.decode()
+    except UnicodeDecodeError:
+        return None
+
+
 class _Progress:
     """Stops a replacement when its step is cancelled or its results exceed the memory budget."""
 
@@ -119,6 +132,35 @@ class _Progress:
             ask_for_memory(self._size, f"the replacements have {self._size} bytes")
 
 
+class _TextReplacer(NamedTuple):
+    """Replaces matches in short texts that need not be ASCII.
+
+    Attributes:
+        substitute: replaces those in a text.
+        longest: the longest text for it, in bytes.
+        separator: a byte between texts, if it may replace those in several joined by it.
+    """
+
+    substitute: Callable[[str], str]
+    longest: int
+    separator: bytes
+
+    def replace(self, item: bytes) -> bytes | None:
+        """Replace the matches in a text; None if it is long, or not UTF-8."""
+        text = _decoded(item) if len(item) <= self.longest else None
+        return None if text is None else self.substitute(text).encode()
+
+    def replace_in_all(self, items: list[bytes]) -> Iterable[bytes] | None:
+        """Replace the matches in texts at once; None if that is not possible."""
+        if not self.separator or max(map(len, items), default=0) > self.longest:
+            return None
+        text = _decoded(self.separator.join(items))
+        separator = self.separator.decode()
+        if text is None or text.count(separator) != len(items) - 1:
+            return None
+        return map(str.encode, self.substitute(text).split(separator))
+
+
 class _Replacer(NamedTuple):
     """Replaces matches in texts.
 
@@ -128,6 +170,7 @@ class _Replacer(NamedTuple):
         longest: the longest text for `fast`, in bytes.
         added: how many bytes the replacement of a match has, without its groups.
         separator: a byte between texts, if `fast` may replace those in several joined by it.
+        text: replaces those in a short text that is not ASCII; None if there is no faster way.
     """
 
     one: _Replace
@@ -135,19 +178,28 @@ class _Replacer(NamedTuple):
     longest: int = 0
     added: int = 1
     separator: bytes = b""
+    text: _TextReplacer | None = None
 
     def replace(self, progress: _Progress, item: bytes) -> bytes:
         """Replace the matches in a text."""
-        if self.fast is not None and item.isascii() and len(item) <= self.longest:
-            new = self.fast(item)
-            progress(0, len(new))
-            return new
-        return self.one(progress, item)
+        new = None
+        if item.isascii():
+            new = self.fast(item) if self.fast and len(item) <= self.longest else None
+        elif self.text is not None:
+            new = self.text.replace(item)
+        if new is None:
+            return self.one(progress, item)
+        progress(0, len(new))
+        return new
 
     def replace_in_all(self, items: list[bytes]) -> Iterable[bytes]:
         """Replace the matches in texts; if all are short ASCII texts, without Python for each."""
         fast, everything = self.fast, b"".join(items)
         is_small = len(everything) * (1 + self.added) <= _BYTES_BETWEEN_CHECKS
+        if is_small and self.text is not None and not everything.isascii():
+            replaced = self.text.replace_in_all(items)
+            if replaced is not None:
+                return replaced
         if fast is None or not is_small or not everything.isascii():
             return map(partial(self.replace, _Progress()), items)
         if max(map(len, items), default=0) > self.longest:
@@ -174,19 +226,24 @@ def _replacer(text: bytes, rewrite_text: bytes, replace_global: bool) -> _Replac
     replace = replace_all if replace_global else replace_first
     added = len(rewrite_text)
     limit = _SMALL_PRODUCT // max(added, 1)
+    found = deterministic_pattern(text, _matched)
+    # The replacement itself must not have the separator, nor may only the first of all be replaced.
+    separator = found.separator if found and replace_global else b""
+    separator = separator if separator not in rewrite_text else b""
+    count = 0 if replace_global else 1
+    short, in_text = min(MAX_LENGTH, limit), None
+    if found is not None and found.text_pattern is not None and _decoded(rewrite_text) is not None:
+        substitute = partial(found.text_pattern.sub, template(rewrite.parts).decode(), count=count)
+        in_text = _TextReplacer(substitute, short, separator)
     if replace_global and b"\\" not in rewrite_text:
         simple = simple_replacer(text, pattern, rewrite_text)
         if simple is not None:
-            return _Replacer(replace, simple, limit if added > 1 else sys.maxsize, added)
-    found = deterministic_pattern(text, _matched)
+            longest = limit if added > 1 else sys.maxsize
+            return _Replacer(replace, simple, longest, added, text=in_text)
     if found is None:
         return _Replacer(replace)
-    substitute = partial(
-        found.pattern.sub, template(rewrite.parts), count=0 if replace_global else 1
-    )
-    # The replacement itself must not have the separator, nor may only the first of all be replaced.
-    separator = found.separator if replace_global and found.separator not in rewrite_text else b""
-    return _Replacer(replace, substitute, min(MAX_LENGTH, limit), added, separator)
+    fast = partial(found.pattern.sub, template(rewrite.parts), count=count)
+    return _Replacer(replace, fast, short, added, separator, in_text)
 
 
 def _matched(characters: bytes) -> frozenset[int]:
