@@ -168,6 +168,7 @@ def feed_converter(name: str, dtype: DType, shape: Shape) -> Callable[[Any], Val
         return lambda value: _variant(name, value)
     expected = dtype.as_numpy_dtype
     is_static = shape is not None and -1 not in shape
+    fits = None if shape is None else _shape_check(shape)
     ndarray = np.ndarray
     takes_scalars = shape is None or not shape
     # Kernels work several times faster on NumPy scalars than on arrays without dimensions.
@@ -188,7 +189,8 @@ def feed_converter(name: str, dtype: DType, shape: Shape) -> Callable[[Any], Val
             array = value
         else:
             array = _to_array(name, value, dtype)
-        if shape is not None and not _fits(array.shape, shape):
+        if fits is not None and not fits(array.shape):
+            assert shape is not None
             raise InvalidValueError(
                 f"Cannot feed value of shape {array.shape} for tensor '{name}', which has shape "
                 f"'{_shape_text(shape)}'{_batch_hint(array.shape, shape)}"
@@ -351,7 +353,16 @@ def _batch_hint(found: tuple[int, ...], shape: tuple[int, ...]) -> str:
     return ""
 
 
+def _shape_check(shape: tuple[int, ...]) -> Callable[[tuple[int, ...]], bool]:
+    """Return the function that returns whether a shape fits `shape`; see `_fits`."""
+    rank, rest = len(shape), tuple(shape[1:])
+    if rank and shape[0] == -1 and -1 not in rest:  # only the size of the batch is unknown
+        return lambda actual: len(actual) == rank and actual[1:] == rest
+    return lambda actual: _fits(actual, shape)
+
+
 def _fits(actual: tuple[int, ...], shape: tuple[int, ...]) -> bool:
+    """Return whether a shape has the sizes of `shape`, in which -1 stands for any."""
     return len(actual) == len(shape) and all(
         expected in (-1, size) for size, expected in zip(actual, shape, strict=True)
     )

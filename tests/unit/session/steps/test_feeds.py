@@ -172,6 +172,22 @@ def test_s6_an_integer_is_fed_unchanged_or_refused(value: int, dtype: str) -> No
 # ---------------------------------------------------------------------------------------- shapes
 
 
+SIZES = st.lists(st.integers(0, 2), max_size=3).map(tuple)
+
+
+@given(shape=st.lists(st.integers(-1, 2), max_size=3).map(tuple), found=SIZES)
+def test_s6_a_size_that_is_unknown_fits_any(shape: tuple[int, ...], found: tuple[int, ...]) -> None:
+    fits = len(shape) == len(found) and all(
+        expected in {-1, size} for expected, size in zip(shape, found, strict=True)
+    )
+    value = np.zeros(found, np.float32)
+    if fits:
+        assert np.shape(converted(value, "float32", shape)) == found
+    else:
+        with pytest.raises(errors.InvalidValueError, match="Cannot feed value of shape"):
+            converted(value, "float32", shape)
+
+
 @pytest.mark.parametrize(
     ("shape", "given_shape", "fits"),
     [
