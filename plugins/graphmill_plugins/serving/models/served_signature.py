@@ -17,7 +17,7 @@ from graphmill.spi.protos import proto
 from graphmill_plugins.serving.models.waiting_ops import may_wait
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -70,6 +70,7 @@ class ServedSignature:
         self.outputs: dict[str, TensorSpec] = {
             key: tensor.parts[0] for key, tensor in signature.outputs.items()
         }
+        self._all_outputs = tuple(self.outputs)
         self._defaults = signature.defaults
         self._model = model
         tensors = [spec.tensor for spec in self.outputs.values()]
@@ -111,12 +112,14 @@ class ServedSignature:
                 f"Missing but required: {{{','.join(missing)}}}."
             )
 
-    def select_outputs(self, names: Iterable[str]) -> tuple[str, ...]:
+    def select_outputs(self, names: Sequence[str]) -> tuple[str, ...]:
         """Return the names of the outputs of a request; all of them for no names.
 
         Raises:
             InvalidArgumentError: a name is unknown, or occurs twice.
         """
+        if not names:
+            return self._all_outputs
         selected = tuple(names)
         for position, name in enumerate(selected):
             if name not in self.outputs:
@@ -126,7 +129,7 @@ class ServedSignature:
                 )
             if name in selected[:position]:
                 raise InvalidArgumentError(f"duplicate output tensor alias: {name}")
-        return selected or tuple(self.outputs)
+        return selected
 
     def convert(self, inputs: Mapping[str, Any]) -> Arrays:
         """Return the arrays of a request, checked against the types and shapes of the inputs.
@@ -134,7 +137,8 @@ class ServedSignature:
         Raises:
             InvalidArgumentError: an input is missing, unknown, or of another type or shape.
         """
-        self.check_inputs(inputs)
+        if inputs.keys() != self.inputs.keys():
+            self.check_inputs(inputs)
         return {
             key: convert(inputs[key] if key in inputs else self._defaults[key])
             for key, convert in self._converters.items()

@@ -112,16 +112,19 @@ class BatchQueue:
             )
         if timeout <= 0:
             raise self._late(timeout)
-        request = QueuedRequest(inputs, outputs, self._loop.time(), self._loop.create_future())
-        if self._can_answer_at_once(request):
-            return self._answer_at_once(request)
+        request = QueuedRequest(inputs, outputs, self._loop.time())
+        if self._may_answer_at_once():
+            times = self._times_of((request,))
+            if times.is_quick:
+                return self._answer_at_once(request, times)
+        future = request.wait_in(self._loop)
         if self._iteration_end is not None:
             self._lone_batches = 0
         self._waiting.append(request)
         self._schedule()
         timer = self._loop.call_later(timeout, self._expire, request, timeout)
         try:
-            return await request.future
+            return await future
         finally:
             timer.cancel()
 
@@ -134,13 +137,13 @@ class BatchQueue:
             request.fail(self._closed)
         self._waiting.clear()
 
-    def _can_answer_at_once(self, request: QueuedRequest) -> bool:
-        """Return whether a request may run immediately: no earlier one waits, none may join it."""
+    def _may_answer_at_once(self) -> bool:
+        """Return whether a request may run immediately if it is quick: none waits or may join."""
         return (
             not self._waiting
+            and not self._may_wait
             and self._running < self._options.num_threads
             and (self._is_lone() if self._options.is_enabled else self._has_time())
-            and self._can_run_inline((request,))
         )
 
     def _is_lone(self) -> bool:
@@ -155,8 +158,8 @@ class BatchQueue:
         """Return whether a model may still run in this iteration of the event loop."""
         return self._iteration_end is None or time.perf_counter() < self._iteration_end
 
-    def _answer_at_once(self, request: QueuedRequest) -> Arrays:
-        (result,) = self._inline_results((request,))
+    def _answer_at_once(self, request: QueuedRequest, times: RunTimes) -> Arrays:
+        (result,) = self._inline_results((request,), times)
         self._on_batch(request.rows or 1)
         if isinstance(result, BaseException):
             raise _as_op_error(result, self._name)
@@ -191,7 +194,7 @@ class BatchQueue:
             self._in_progress.update(batch)
             if self._can_run_inline(batch):
                 # Another thread would take longer to begin than the model to run.
-                self._finish(batch, self._inline_results(batch))
+                self._finish(batch, self._inline_results(batch, self._times_of(batch)))
                 if self._options.is_enabled or not self._has_time():
                     return  # to the event loop, which calls this again if more requests wait
             else:
@@ -271,13 +274,15 @@ class BatchQueue:
         except RuntimeError:  # the loop was closed: nobody waits any more
             return
 
-    def _inline_results(self, batch: Sequence[QueuedRequest]) -> Sequence[Arrays | BaseException]:
+    def _inline_results(
+        self, batch: Sequence[QueuedRequest], times: RunTimes
+    ) -> Sequence[Arrays | BaseException]:
         started = time.perf_counter()
         if self._iteration_end is None:
             self._iteration_end = started + _ITERATION_SECONDS
             self._loop.call_soon(self._end_iteration)
         results = self._results_or_error(batch)
-        self._times_of(batch).add_inline(time.perf_counter() - started)
+        times.add_inline(time.perf_counter() - started)
         return results
 
     def _results_or_error(self, batch: Sequence[QueuedRequest]) -> Sequence[Arrays | BaseException]:

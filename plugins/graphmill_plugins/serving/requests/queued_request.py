@@ -18,9 +18,9 @@ class QueuedRequest:
         inputs: its arrays by name.
         outputs: the names of the outputs to compute.
         arrived: when it was queued, by the clock of the event loop.
-        future: completed with the outputs.
 
     Attributes:
+        future: completed with the outputs; created by `wait_in`.
         rows: the common first dimension of its inputs; 0 if it cannot be combined with others.
         key: requests with equal keys can be combined.
     """
@@ -32,21 +32,23 @@ class QueuedRequest:
         inputs: Arrays,
         outputs: tuple[str, ...],
         arrived: float,
-        future: asyncio.Future[Arrays],
     ) -> None:
         self.inputs = inputs
         self.outputs = outputs
         self.arrived = arrived
-        self.future = future
-        rows = {array.shape[0] if array.ndim else 0 for array in inputs.values()}
-        self.rows = rows.pop() if len(rows) == 1 else 0
-        self.key: Any = (
-            outputs,
-            tuple(
-                (array.shape[1:] if self.rows else array.shape, array.dtype)
-                for array in inputs.values()
-            ),
-        )
+        self.future: asyncio.Future[Arrays]
+        shapes = [array.shape for array in inputs.values()]
+        sizes = [shape[:1] for shape in shapes]
+        is_common = shapes and shapes[0] and sizes.count(sizes[0]) == len(sizes)
+        self.rows: int = sizes[0][0] if is_common else 0
+        if self.rows:
+            shapes = [shape[1:] for shape in shapes]
+        self.key: Any = (outputs, *shapes, *[array.dtype for array in inputs.values()])
+
+    def wait_in(self, loop: asyncio.AbstractEventLoop) -> asyncio.Future[Arrays]:
+        """Create the future, and return it."""
+        self.future = loop.create_future()
+        return self.future
 
     def fail(self, error: OpError) -> None:
         """Complete the request with an error, unless it has been completed."""
