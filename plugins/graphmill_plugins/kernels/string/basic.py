@@ -61,30 +61,45 @@ def string_join(inputs: list[Value], separator: str) -> Value:
     return string_array(list(map(separator_bytes.join, zip(*columns, strict=True))), shape)
 
 
-def _for_encoding(
-    encoding: str, plain: Callable[[bytes], bytes], text: Callable[[str], str]
-) -> Callable[[bytes], bytes]:
+def _with_case(
+    value: Value, encoding: str, plain: Callable[[bytes], bytes], text: Callable[[str], str]
+) -> Value:
+    """Change the case of ASCII letters with `plain`, or that of all letters with `text`."""
     if encoding == "":
-        return plain
-    if encoding == "utf-8":
-        # Invalid UTF-8 becomes U+FFFD, as in ICU.
-        # TensorFlow reads a string up to its first NUL.
-        return lambda item: text(item.partition(b"\0")[0].decode("utf-8", "replace")).encode()
-    raise errors.InvalidArgumentError(
-        f"only utf-8 or '' (no encoding) is supported, received {encoding}"
-    )
+        return map_strings(plain, value)
+    if encoding != "utf-8":
+        raise errors.InvalidArgumentError(
+            f"only utf-8 or '' (no encoding) is supported, received {encoding}"
+        )
+    return string_array(_texts_with_case(value.ravel().tolist(), text), value.shape)
+
+
+def _texts_with_case(items: list[bytes], change: Callable[[str], str]) -> list[bytes]:
+    """Change the case of UTF-8 texts: of all at once, unless one is malformed or has a NUL."""
+    joined = b"\0".join(items)
+    if items and joined.count(b"\0") == len(items) - 1:
+        try:
+            # A NUL ends words, as the end of a text does.
+            return change(joined.decode()).encode().split(b"\0")
+        except UnicodeDecodeError:
+            pass
+    # Invalid UTF-8 becomes U+FFFD, as in ICU. TensorFlow reads a string up to its first NUL.
+    return [
+        change(item.partition(b"\0")[0].decode("utf-8", "replace")).encode()
+        for item in cancellable(items)
+    ]
 
 
 @kernel("StringLower", host=True)
 def string_lower(value: Value, encoding: str) -> Value:
     """Convert ASCII letters, or with `encoding` "utf-8" all letters, to lower case."""
-    return map_strings(_for_encoding(encoding, bytes.lower, str.lower), value)
+    return _with_case(value, encoding, bytes.lower, str.lower)
 
 
 @kernel("StringUpper", host=True)
 def string_upper(value: Value, encoding: str) -> Value:
     """Convert ASCII letters, or with `encoding` "utf-8" all letters, to upper case."""
-    return map_strings(_for_encoding(encoding, bytes.upper, str.upper), value)
+    return _with_case(value, encoding, bytes.upper, str.upper)
 
 
 @kernel("StringStrip", host=True)
