@@ -91,7 +91,8 @@ def _node_run(device: str, stats: NodeExecStats, threads: Mapping[int, str]) -> 
     start = stats.all_start_nanos or stats.all_start_micros * 1000
     length = stats.all_end_rel_nanos or stats.all_end_rel_micros * 1000
     label = _LABEL.fullmatch(stats.timeline_label)
-    inputs = () if label is None else tuple(filter(None, label["inputs"].split(", ")))
+    names = [] if label is None else label["inputs"].split(", ")
+    inputs = tuple(name for name in names if name and not name.startswith("^"))
     transfer = _TRANSFER.fullmatch(inputs[0]) if len(inputs) == 1 else None
     descriptions = [output.tensor_description for output in stats.output]
     return NodeRun(

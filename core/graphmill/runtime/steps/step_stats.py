@@ -230,16 +230,19 @@ def record_node(
 
 
 def label_of(node: Node, iteration: str = "") -> str:
-    """Return a node's label in timelines: `y = MatMul(x, w:1)`; arrows are drawn from it.
+    """Return a node's label in timelines: `y = MatMul(x, w:1, ^z)`; arrows are drawn from it.
 
-    That of a transfer has the key and the other device, `r = _Recv(edge_5_x @/device:GPU:0)`.
-    In a loop, the label ends with ` @ ` and the iterations around the node.
+    Control inputs have a `^`. The label of a transfer has the key and the other device,
+    `r = _Recv(edge_5_x @/device:GPU:0)`. In a loop, the label ends with ` @ ` and the iterations
+    around the node.
     """
     if is_transfer(node) and "tensor_name" in node.attrs:
         peer = node.attrs["recv_device" if is_send(node) else "send_device"]
         inputs = f"{node.attrs['tensor_name']} @{peer}"
     else:
-        inputs = ", ".join(edge.tensor_name for edge in node.in_edges)
+        source = node.graph.source
+        controls = (f"^{one.name}" for one in node.control_inputs if one is not source)
+        inputs = ", ".join([*(edge.tensor_name for edge in node.in_edges), *controls])
     return f"{node.name} = {node.op}({inputs}){iteration and f' @ {iteration}'}"
 
 

@@ -10,6 +10,7 @@ import pytest
 
 import graphmill
 from graphmill import dtypes
+from graphmill.explain.node_runs import node_runs
 from graphmill.runtime.dead import DEAD
 from graphmill.runtime.resources.variables import Ref, ResourceHandle, Variable
 from graphmill.runtime.steps.step_stats import (
@@ -19,6 +20,7 @@ from graphmill.runtime.steps.step_stats import (
     OutputStats,
     StepStatsCollector,
     describe_outputs,
+    label_of,
     record_node,
 )
 
@@ -124,6 +126,21 @@ def node() -> Node:
     with graph.as_default():
         x = graph.placeholder("float32", [2], name="x")
         return graphmill.ops.math.neg(x, name="y").op
+
+
+def test_labels_contain_control_inputs_that_are_no_inputs_of_runs() -> None:
+    with graphmill.Graph().as_default() as graph:
+        x = graph.placeholder("float32", [2], name="x")
+        y = graphmill.ops.math.neg(x, name="y")
+        with graph.control_dependencies([graph.create_op("NoOp", name="first")]):
+            added = graphmill.ops.math.add_v2(y, x, name="z")
+            nothing = graph.create_op("NoOp", name="n")
+    assert label_of(added.op) == "z = AddV2(y, x, ^first)"
+    assert label_of(nothing) == "n = NoOp(^first)"
+    collector = StepStatsCollector()
+    record_node(collector, "/device:CPU:0", added.op, START, np.zeros(2, np.float32))
+    (run,) = node_runs(collector.to_proto())
+    assert (run.op, run.inputs) == ("AddV2", ("y", "x"))
 
 
 @pytest.mark.parametrize(
