@@ -62,8 +62,10 @@ flowchart LR
   number of a fed tensor may be left out: `"x"` is `"x:0"`. A key names one tensor: feed the parts
   of a tuple of tensors, of `IndexedSlices` and of sparse and ragged tensors one by one. Functions
   of `make_callable_from_options` check the shapes of their arguments as `run` does.
-- **Fetches**: `"^x"` names the operation `x`. `partial_run` takes operations, too; TensorFlow
-  refuses them.
+- **Fetches**: `"^x"` names the operation `x`. `partial_run` takes operations, too, and dataclasses
+  are structures; TensorFlow refuses both. An output number is written in digits alone: `"x:-1"` and
+  `"x:0 "` are errors, but name the last and the first output in TensorFlow. If several nodes of a
+  step fail, the error may be that of another node.
 - **Sessions** report settings at once: an unknown device type in `device_count`, an unknown
   `executor_type`, and pools of one `global_name` with different numbers of threads are errors when
   the session is made. Debug watches of nodes that do not exist are errors. With
@@ -111,8 +113,10 @@ flowchart LR
   both can be fed to `GetSessionTensor`. Python's layer of TensorFlow wraps them in `TensorHandle`,
   which deletes the tensor when it is garbage-collected.
 - **Traces**: the memory of a node is that of its outputs, also in cost graphs, because array
-  libraries do not report temporary memory. `HARDWARE_TRACE` records what `SOFTWARE_TRACE` does;
-  JAX's profiler [shows steps beside XLA's work](../howto/steps.md#show-a-step-in-a-profile).
+  libraries do not report temporary memory. Fed tensors are listed without their shapes, and those
+  that a step does not need as well. Cost graphs have no `_SOURCE` and `_SINK`. `HARDWARE_TRACE`
+  records what `SOFTWARE_TRACE` does; JAX's profiler
+  [shows steps beside XLA's work](../howto/steps.md#show-a-step-in-a-profile).
   Partial runs do not count for `build_cost_model`. Instead of monitoring counters, plugins get each
   step and its duration (`graphmill_step_finished`).
 - **Debug URLs**: `file://` and `callback://`; TensorFlow's `grpc://` is refused.
@@ -215,6 +219,16 @@ flowchart LR
   results may differ by one.
 - **`QuantizeAndDequantizeV2` and `V4`** compute with a given range for each channel. TensorFlow
   2.21 refuses each shape of such a range: one check wants a scalar, the next one a vector.
+- **Tensor lists** of unknown element shape none of whose elements is set: compiled code may return
+  zeros of the shape that a loop would have set, if the loop has no iterations. TensorFlow and
+  interpreted steps report an error.
+- **`MaxPoolGrad`** in compiled code compares the input with `orig_output`, and the gradient of a
+  window whose maximum this is not is zero. TensorFlow and interpreted steps ignore `orig_output`.
+- **Checks of shapes when a node is added**: TensorFlow refuses some nodes only because a size or a
+  value is still unknown (`BatchToSpaceND`, `EnsureShape`, `FusedPadConv2D`, `MatrixDiagV3`,
+  `RaggedTensorToTensor`, `SpaceToBatchND`, `TensorListScatterV2`); here they run. A few wrong
+  shapes and values are refused when a node is added; TensorFlow refuses them when it runs (`Slice`,
+  `StridedSlice`, `TensorScatterUpdate` and its relatives, `OneHot`, `Substr`).
 - **Missing checks**: where TensorFlow does not check a shape, index or option and reads out of
   bounds (gradients of pools, updates of variables, rows of sparse tensors, unknown modes of
   `ImageProjectiveTransformV3`), graphmill raises `InvalidArgument`. Outputs that TensorFlow leaves
@@ -246,11 +260,15 @@ units of the type's epsilon, with a reason for each group of ops.
 - **NaN and infinity**: if both occur in a sum, a matrix product or an extremum, the result depends
   on the order of operations and the width of vectors. So does that of `MaxPool`, `TopKV2`,
   `NthElement` and the extrema of sorted segments with NaN, and of a product of complex numbers that
-  are not finite. `ReluGrad` and similar ops multiply, so NaN stays NaN. The range of
-  `QuantizeAndDequantizeV2` is that of the numbers beside NaN; in TensorFlow, NaN is left out as
-  well unless it ends the input. Kernels of JAX devices spread NaN and infinity over the rows and
-  columns of a resized image. `Erf` of a `float64` far from zero is 1 or -1; TensorFlow 2.21 gives
-  NaN.
+  are not finite. Which part of a function of a complex number is NaN, if one of its parts is not
+  finite, depends on that as well, and compiled code may make both parts NaN. TensorFlow's logarithm
+  of several complex numbers is NaN where their square overflows. A row of `Softmax` in `float32`
+  with NaN or positive infinity is all NaN, as TensorFlow's is in other types; with oneDNN, its
+  default on x86, the other elements are zero. `ReluGrad` and similar ops multiply, so NaN stays
+  NaN. The range of `QuantizeAndDequantizeV2` is that of the numbers beside NaN; in TensorFlow, NaN
+  is left out as well unless it ends the input. Kernels of JAX devices spread NaN and infinity over
+  the rows and columns of a resized image. `Erf` of a `float64` far from zero is 1 or -1; TensorFlow
+  2.21 gives NaN.
 - **`Cast`** of a number out of range of an 8-bit or 16-bit integer keeps the low bits of its 32-bit
   value. TensorFlow does so for some elements, and takes the limit of the type for those that it
   converts several at a time.
@@ -267,6 +285,8 @@ units of the type's epsilon, with a reason for each group of ops.
   its pixels do not.
 - **Division of complex numbers** by zero or infinity, also in `DivNoNan`, gives NumPy's infinity or
   zero. TensorFlow gives NaN where it divides several numbers at a time, and infinity for the rest.
+- **Rounding to integers**: compiled code may differ by one where `ImageProjectiveTransformV3`
+  interpolates integers, because it truncates a sum whose last bit differs.
 - **Cancellation**: rounding errors grow if a result is a small difference of large numbers, or if a
   gradient is cut at zero. Examples are the gradient of a bias before a batch normalization, which
   is zero except for rounding and of which Adam makes full-size steps, and `Relu6Grad` of a value
