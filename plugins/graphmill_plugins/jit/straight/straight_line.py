@@ -1,9 +1,10 @@
 """Straight-line code: generate Python for a cluster, which calls the interpreter's kernels.
 
-Each node is one line; each tensor is a local variable, deleted after its last use; functions are
-Python functions, loops are `while`. The code avoids the executor's work for each node (counts,
-queues, input entries). It calls the same kernels, so its results are the same. A function with an
-asynchronous kernel is a generator that yields the call; see `StraightLineKernel`.
+Each node is one line; each tensor is a local variable, which is deleted after its last use and then
+takes another tensor; functions are Python functions, loops are `while`. The code avoids the
+executor's work for each node (counts, queues, input entries). It calls the same kernels, so its
+results are the same. A function with an asynchronous kernel is a generator that yields the call;
+see `StraightLineKernel`.
 """
 
 from __future__ import annotations
@@ -336,12 +337,19 @@ _WRITERS: Final[dict[CallKind, Any]] = {
 
 
 class _Writer:
-    """Names the tensors of one body and finds the last use of each."""
+    """Names the tensors of one body and finds the last use of each.
+
+    A tensor gets a name that is no longer in use, if there is one: the code has few local
+    variables. Python would otherwise allocate memory for the frame of each function that code with
+    thousands of them calls.
+    """
 
     def __init__(self, scheduled: ScheduledBody) -> None:
         self.scheduled = scheduled
         self.lines: list[tuple[str, Node]] = []
-        self._indices: dict[Node, int] = {}
+        self._names: dict[tuple[Node, int], str] = {}
+        self._unused: list[str] = []
+        self._num_names = 0
         self._args = {node: index for index, node in enumerate(scheduled.args) if node is not None}
         self._constants: dict[Node, str] = {}
         self._num_fresh = 0
@@ -370,8 +378,16 @@ class _Writer:
             return self.argument(self._args[node])
         if node in self._constants:
             return self._constants[node]
-        index = self._indices.setdefault(node, len(self._indices))
-        return f"v{index}" if node.num_outputs == 1 else f"v{index}_{output}"
+        name = self._names.get((node, output))
+        if name is None:
+            name = self._names[node, output] = self._new_name()
+        return name
+
+    def _new_name(self) -> str:
+        if self._unused:
+            return self._unused.pop()
+        self._num_names += 1
+        return f"v{self._num_names - 1}"
 
     def fresh(self) -> str:
         """Return an unused name."""
@@ -402,6 +418,7 @@ class _Writer:
         if dead:
             text, owner = self.lines[-1]
             self.lines[-1] = f"{text}; del {', '.join(dead)}", owner
+            self._unused.extend(reversed(dead))
 
 
 def _code_of(source: str) -> CodeType:

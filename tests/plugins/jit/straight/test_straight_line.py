@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from types import SimpleNamespace
 from typing import Any
 
@@ -29,15 +30,30 @@ def test_locals_go_at_their_last_use() -> None:
         "def cluster(args, a0):",
         "v0 = k0(a0)  # a: Neg",
         "v1 = k1(v0); del v0  # b: Abs",
-        "v2 = k2(v1, v1); del v1  # c: AddV2",
-        "return (v2, )",
+        "v0 = k2(v1, v1); del v1  # c: AddV2",
+        "return (v0, )",
     ]
     assert made.call(GOING_ON, ONE) == (2,)
 
 
+def test_long_code_has_few_local_variables() -> None:
+    nodes = [f"n{i} = AddV2({f'n{i - 1}' if i else 'x'}, x)" for i in range(2000)]
+    made = straight_line(body(*nodes, x="float32"))
+    assert set(re.findall(r"\bv\d+\b", made.source)) == {"v0", "v1"}
+    assert made.call(GOING_ON, ONE) == (2001,)
+
+
+def test_result_keeps_its_name_though_it_is_read_early() -> None:
+    nodes = "a = Neg(x)", "u = Unique(a)", "b = Abs(a)", "c = Tanh(b)", "d = Neg(c)"
+    made = straight_line(body(*nodes, x="float32[1]"))
+    a, d = made.call(GOING_ON, np.float32([0]))
+    assert (list(a), list(d)) == ([0], [0])
+    assert "return (v0, " in made.source
+
+
 def test_unread_output_is_dropped_immediately() -> None:
     made = straight_line(body("u = Unpack(x, num=2)", "a = Neg(u)", x="float32[2]"))
-    assert "v0_0, v0_1 = k0(a0)" in made.source
+    assert "v0, v1 = k0(a0)" in made.source
     assert made.call(GOING_ON, np.array([1, 2], np.float32)) == (2, -1)
 
 
