@@ -135,6 +135,8 @@ class ResourceUse(NamedTuple):
         writes: whether the op changes the resource's value.
         rows: name of the input with the indices of the accessed rows; empty for all rows.
         updates: name of the input with a value for each of these rows; empty if there is none.
+        stores: name of the input that becomes the resource's value, unchanged; empty if the op
+            computes the value.
     """
 
     input: str
@@ -142,6 +144,7 @@ class ResourceUse(NamedTuple):
     writes: bool = False
     rows: str = ""
     updates: str = ""
+    stores: str = ""
 
 
 class RowUse(NamedTuple):
@@ -326,6 +329,11 @@ class OpTraits(NamedTuple):
         return any(use.writes for use in self.resources or ())
 
     @property
+    def only_stores(self) -> bool:
+        """Whether the op only stores inputs in variables, unchanged."""
+        return bool(self.resources) and all(use.stores for use in self.resources or ())
+
+    @property
     def only_reads(self) -> bool:
         """Whether the op is known not to write any variable."""
         return self.resources is not None and not self.writes
@@ -393,7 +401,7 @@ def check_traits(op_def: OpDef) -> None:
         )
     inputs = {arg.name for arg in op_def.input_args}
     for use in traits.resources or ():
-        for name in filter(None, (use.input, use.rows, use.updates)):
+        for name in filter(None, (use.input, use.rows, use.updates, use.stores)):
             if name not in inputs:
                 raise _misfit(op_def, f"resources name the unknown input {name!r}", inputs)
     if traits.rows is not None:

@@ -248,6 +248,9 @@ _ONE_VARIABLE: Final[tuple[tuple[str, str, tuple[bool, bool], str], ...]] = (
     ),
 )
 
+# Ops that store an input, unchanged, in their one variable.
+_STORED: Final[Mapping[str, str]] = {"Assign": "value", "AssignVariableOp": "value"}
+
 # Optimizers: the prefixes of their ops, and their variables.
 _OPTIMIZERS: Final[tuple[tuple[str, str, str], ...]] = (
     ("GradientDescent", "Apply ResourceApply", "var"),
@@ -339,7 +342,8 @@ def _rows() -> Iterator[tuple[str, str, Any]]:
         yield from ((name, "calls", calls) for name in names.split())
     for names, variable, (reads, writes), rows in _ONE_VARIABLE:
         use = ResourceUse(variable, reads, writes, rows, "updates" if rows and writes else "")
-        yield from ((name, "resources", (use,)) for name in names.split())
+        for name in names.split():
+            yield name, "resources", (use._replace(stores=_STORED.get(name, "")),)
     for names, rows_of_op in _ROWS:
         yield from ((name, "rows", rows_of_op) for name in names.split())
     yield from _optimizers()

@@ -20,6 +20,7 @@ from graphmill_plugins.jit.clustering.grouping import (
     MIN_SIZE,
     find_clusters,
     nodes_in_loops,
+    only_store,
     weight,
 )
 from graphmill_plugins.jit.clustering.inner_clusters import inner_bodies
@@ -45,6 +46,7 @@ def form_clusters(graph: Graph, options: PassOptions) -> None:
         min_size = options.config.graphmill.jit_min_cluster_size or MIN_SIZE
         refusal = refusal_on(devices, options)
         device = devices[0] if devices else None
+        is_on_host = all(one.is_host_memory for one in devices)
         bodies = bodies_on(device, options)
         eligibility = Eligibility(options.host, refusal, device, bodies)
         max_size = options.config.graphmill.jit_max_cluster_size or MAX_SIZE
@@ -52,17 +54,19 @@ def form_clusters(graph: Graph, options: PassOptions) -> None:
             size = _size(members, eligibility.choices, min_size)
             if size < min_size:
                 reason = _too_small(size, min_size)
+            elif is_on_host and only_store(members):
+                reason = _contract_stores(graph, members, options)
             else:
                 reason = Contraction(graph, members, options).contract()
             outside.update(dict.fromkeys(members, reason) if reason else {})
         loops = straight_loops(
             graph, options.host, nodes_in_loops(graph), refusal, eligibility.choices
         )
-        for loop in loops if all(device.is_host_memory for device in devices) else ():
+        for loop in loops if is_on_host else ():
             contraction = Contraction(graph, [loop], options, STRAIGHT_LINE)
             if not contraction.why_not():
                 contraction.functions = inner_bodies(graph, loop, options, device, bodies)
-                contraction.reason = eligibility.why_not_functions(loop) or ""
+                contraction.reason = _untraced(eligibility.why_not_functions(loop))
                 contraction.contract()
                 outside.pop(loop, None)
     else:
@@ -70,6 +74,23 @@ def form_clusters(graph: Graph, options: PassOptions) -> None:
     compilation_of(graph).outside.extend(
         OutsideNote(node.name, node.op, reason) for node, reason in outside.items()
     )
+
+
+def _contract_stores(graph: Graph, members: list[Node], options: PassOptions) -> str:
+    """Replace nodes that only store values in variables by one node that is never compiled.
+
+    A program would take longer to receive and return the values than generated code to store them.
+
+    Returns:
+        Why the nodes cannot be contracted; empty if they were.
+    """
+    contraction = Contraction(graph, members, options, STRAIGHT_LINE)
+    contraction.reason = "they only store values in variables"
+    return contraction.contract()
+
+
+def _untraced(reason: str | None) -> str:
+    return "some of its nodes cannot be traced" + (f": {reason}" if reason else "")
 
 
 def _size(members: Iterable[Node], choices: LoweringChoices, max_weight: int) -> int:

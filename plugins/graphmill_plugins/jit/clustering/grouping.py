@@ -240,6 +240,14 @@ def weight(node: Node, choices: LoweringChoices) -> int:
     return int(not (node.op_def.traits.forwards or is_source(node) or does_nothing(node)))
 
 
+def only_store(members: Iterable[Node]) -> bool:
+    """Return whether nodes store values in variables and compute nothing."""
+    traits = [node.op_def.traits for node in members if not (is_source(node) or does_nothing(node))]
+    return any(one.only_stores for one in traits) and all(
+        one.only_stores or one.forwards or one.reshapes for one in traits
+    )
+
+
 def _inputs(node: Node) -> list[Edge]:
     return [*node.in_edges, *control_inputs(node)]
 

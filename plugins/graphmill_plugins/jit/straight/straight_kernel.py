@@ -1,4 +1,6 @@
-"""`StraightLineKernel`: run a loop that cannot be compiled as generated code.
+"""`StraightLineKernel`: run generated code that is never compiled.
+
+It is a loop that cannot be compiled, or nodes that only store values in variables.
 
 Its kernels may block, for example on a queue. The step continues meanwhile, and no thread is
 blocked.
@@ -7,7 +9,7 @@ blocked.
 from __future__ import annotations
 
 from threading import get_ident
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from graphmill.errors import InternalError
 from graphmill.spi import ClusterRecord, SignatureRecord, kernel
@@ -25,8 +27,6 @@ if TYPE_CHECKING:
 
     Done = Callable[..., None]
 
-_REASON: Final = "some of its nodes cannot be traced"
-
 
 @kernel("_StraightLine", stateful=True, async_=True)
 class StraightLineKernel:
@@ -41,13 +41,12 @@ class StraightLineKernel:
         bodies = ScheduledBodies(attr.body, host, functions.effects, attr.functions, called=called)
         kernels = BodyKernels(device, functions, attr.owner)
         self._code = StraightLine(bodies, kernels.create, device.name)
-        reason = f"{_REASON}: {attr.reason}" if attr.reason else _REASON
-        signature = SignatureRecord("all", reason=reason)
+        signature = SignatureRecord("all", reason=attr.reason)
         self._counts = signature.counts
         record = attr.record or ClusterRecord(construction.node_name, ())
         record.source = self._code.source
         record.signatures.append(signature)
-        log_event("jit", INFO, "not compiled", cluster=record.name, reason=reason)
+        log_event("jit", INFO, "not compiled", cluster=record.name, reason=attr.reason)
 
     def __call__(self, ctx: OpKernelContext, inputs: list[Any], done: Done) -> None:
         """Compute the outputs and pass them to `done`, at once if no kernel blocks.

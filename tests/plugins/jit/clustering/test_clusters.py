@@ -64,6 +64,29 @@ def test_order_within_a_cluster_is_kept() -> None:
     assert order.index("a") < order.index("r") < order.index("b")
 
 
+VARIABLES = [f"v{i} = VarHandleOp(dtype=float32, shape=[2], shared_name='v{i}')" for i in range(2)]
+STORES = ["i = Identity(x)", *(f"a{i} = AssignVariableOp(v{i}, i)" for i in range(2))]
+
+
+@pytest.mark.parametrize(
+    ("more", "op"),
+    [
+        ((), "_StraightLine"),
+        (("f = Reshape(i, s)", "a = AssignVariableOp(v1, f)"), "_StraightLine"),
+        (("t = Tanh(i)", "a = AssignVariableOp(v1, t)"), "_Cluster"),
+        (("a = AssignAddVariableOp(v1, i)",), "_Cluster"),
+    ],
+)
+def test_cluster_that_only_stores_values_is_not_compiled(more: tuple[str, ...], op: str) -> None:
+    shape = "s = Const(dtype=int32, value='int32[1]: 2')"
+    made = graph(*VARIABLES, *STORES, shape, *more, **X)
+    fetch_unread(made)
+    contracted = [node for node in form(made).nodes if node.op in ("_Cluster", "_StraightLine")]
+    assert [node.op for node in contracted] == [op]
+    expected = "they only store values in variables" if op == "_StraightLine" else ""
+    assert contracted[0].attrs["f"].reason == expected
+
+
 def test_constants_are_copied_into_each_reading_cluster() -> None:
     made = graph("k = Const(dtype=float32, value='float32: 2')", "a = Mul(x, k)", **X)
     fetch_unread(made)

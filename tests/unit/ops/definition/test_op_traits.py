@@ -79,6 +79,7 @@ def test_unknown_effect_of_a_decorated_function_is_refused() -> None:
             "the unknown input 'vra'; it has var, x",
         ),
         (TOUCH, OpTraits(resources=(ResourceUse("var", rows="ids"),)), "the unknown input 'ids'"),
+        (TOUCH, OpTraits(resources=(ResourceUse("var", stores="y"),)), "the unknown input 'y'"),
         (
             TOUCH,
             OpTraits(calls=(FunctionCall("f", CallKind.ONCE),)),
