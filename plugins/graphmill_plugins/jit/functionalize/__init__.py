@@ -35,6 +35,7 @@ from graphmill_plugins.jit.functionalize.liveness import (
     has_active_op,
 )
 from graphmill_plugins.jit.functionalize.loops import prove_loop
+from graphmill_plugins.jit.functionalize.node_order import NodeOrder
 from graphmill_plugins.jit.functionalize.region import (
     FUNCTIONALIZED,
     NotProvenError,
@@ -153,6 +154,7 @@ class _Functionalizer:
         self.keep = set(keep)
         self.ops = host.ops
         self.waits = waits
+        self.order = NodeOrder(graph)
         self.records: list[RegionRecord] = []
 
     def run(self) -> list[RegionRecord]:
@@ -189,7 +191,8 @@ class _Functionalizer:
         try:
             prove_conditional(item, self.liveness, self.keep)
             self._check_refusal(region)
-            maker = IfMaker(self.graph, self.ops, item, ranks(item, self.graph, self.waits))
+            rank = ranks(item, self.graph, self.waits, self.order)
+            maker = IfMaker(self.graph, self.ops, item, rank)
             maker.rewrite()
         except NotProvenError as reason:
             item.enclosing.keeps_control_flow = (
@@ -197,6 +200,7 @@ class _Functionalizer:
             )
             self._record(region, names, str(reason))
             return
+        self.order.add(maker.new_nodes)
         self.liveness.forget(region.nodes)
         for node in maker.new_nodes:
             self.liveness.replace((), node, item.enclosing, path)
@@ -221,6 +225,7 @@ class _Functionalizer:
         except NotProvenError as reason:
             self._record(region, names, str(reason))
             return
+        self.order.add([maker.node])
         self.liveness.replace(region.nodes, maker.node, loop.enclosing, path[:-1])
         self.liveness.place_control_triggers()
         self._record(region, names, FUNCTIONALIZED, (maker.node.name,), maker.functions)

@@ -6,6 +6,7 @@ one side only, and the `Merge` nodes of both sides. Values may leave a side only
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from graphmill.spi import topological_order
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from graphmill.spi import Graph, Node
     from graphmill_plugins.jit.functionalize.liveness import Branch, Liveness, Tensor
+    from graphmill_plugins.jit.functionalize.node_order import NodeOrder
 
 
 def is_boundary(node: Node) -> bool:
@@ -85,21 +87,32 @@ def find_conditionals(liveness: Liveness, root: Branch) -> list[Conditional]:
     pending = [root]
     while pending:
         enclosing = pending.pop()
-        members = liveness.members(enclosing)
+        if not enclosing.children:
+            continue
+        switches, merges = _switches_and_merges(enclosing, liveness)
         for pred, sides in enclosing.children.items():
             pending.extend(sides)
             if is_loop_cond(pred[0]):
                 continue
-            switches = [n for n in members if is_switch(n) and pred_of(n) == pred]
-            merges = [n for n in members if is_merge(n) and _merges(n, sides, liveness)]
             inside = (liveness.members(sides[0]), liveness.members(sides[1]))
-            conditionals.append(Conditional(enclosing, pred, switches, inside, merges))
+            item = Conditional(enclosing, pred, switches[pred], inside, merges[frozenset(sides)])
+            conditionals.append(item)
     return sorted(conditionals, key=lambda item: -item.enclosing.depth)
 
 
-def _merges(node: Node, sides: tuple[Branch, Branch], liveness: Liveness) -> bool:
-    sources = {liveness.of_output((edge.src, edge.src_output)) for edge in node.in_edges}
-    return sources == set(sides)
+def _switches_and_merges(
+    branch: Branch, liveness: Liveness
+) -> tuple[dict[Tensor, list[Node]], dict[frozenset[Branch | None], list[Node]]]:
+    """Return the `Switch` nodes of a branch by predicate, its `Merge` nodes by their sources."""
+    switches: dict[Tensor, list[Node]] = defaultdict(list)
+    merges: dict[frozenset[Branch | None], list[Node]] = defaultdict(list)
+    for node in liveness.members(branch):
+        if is_switch(node):
+            switches[pred_of(node)].append(node)
+        elif is_merge(node):
+            sources = [liveness.of_output((edge.src, edge.src_output)) for edge in node.in_edges]
+            merges[frozenset(sources)].append(node)
+    return switches, merges
 
 
 def refresh(item: Conditional, liveness: Liveness) -> None:
@@ -163,7 +176,9 @@ def _check_uses(
         raise NotProvenError(f"{node.name} may be dead, and {edge.dst.name} uses it")
 
 
-def ranks(item: Conditional, graph: Graph, waits: Collection[Node]) -> dict[Node, int]:
+def ranks(
+    item: Conditional, graph: Graph, waits: Collection[Node], order: NodeOrder
+) -> dict[Node, int]:
     """Return for each node of a conditional the number of times that paths to it leave it.
 
     Nodes of one rank can become one node without closing a cycle.
@@ -173,10 +188,11 @@ def ranks(item: Conditional, graph: Graph, waits: Collection[Node]) -> dict[Node
         graph: its graph.
         waits: nodes that may wait for another node without an edge from it. Nodes after such a node
             get another rank than those before it, so that the new nodes cannot deadlock.
+        order: an order of the graph's nodes.
     """
     members, merges = {*item.sides[0], *item.sides[1]}, set(item.merges)
     inside = members | merges
-    if not waits and not _leads_back(inside, merges):
+    if not waits and not _leads_back(inside, merges, order):
         return dict.fromkeys(inside, 0)
     rank: dict[Node, int] = {}
     for node in topological_order(graph):
@@ -189,8 +205,13 @@ def ranks(item: Conditional, graph: Graph, waits: Collection[Node]) -> dict[Node
     return {node: rank[node] for node in inside}
 
 
-def _leads_back(inside: set[Node], merges: set[Node]) -> bool:
-    """Return whether a path leaves a conditional and enters it again."""
+def _leads_back(inside: set[Node], merges: set[Node], order: NodeOrder) -> bool:
+    """Return whether a path leaves a conditional and enters it again.
+
+    Nodes after the last one of the conditional are not searched: no path leads back from there.
+    """
+    positions = order.positions()
+    last = max(positions[node] for node in inside)
     seen: set[Node] = set()
     stack: list[Node] = []
     for node in inside:
@@ -199,16 +220,19 @@ def _leads_back(inside: set[Node], merges: set[Node]) -> bool:
                 seen.add(edge.dst)
             elif node in merges:
                 return True
-    stack.extend(seen)
+    sink = next(iter(inside)).graph.sink
+    stack.extend(node for node in seen if node is not sink)
     while stack:
         node = stack.pop()
+        if positions[node] > last:
+            continue
         is_last = is_next_iteration(node)
         for edge in node.out_edges:
             if is_last and is_back_edge(edge):
                 continue
             if edge.dst in inside:
                 return True
-            if edge.dst not in seen:
+            if edge.dst not in seen and edge.dst is not sink:
                 seen.add(edge.dst)
                 stack.append(edge.dst)
     return False
