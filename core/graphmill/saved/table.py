@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from graphmill.errors import DataLossError, InvalidArgumentError, UnimplementedError
 from graphmill.proto.wire import read_varint, write_varint
 from graphmill.saved import crc
+from graphmill.saved.table_block import Block
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -60,7 +61,7 @@ class TableReader:
     def __init__(self, reader: Reader, *, check: bool = True) -> None:
         self._reader = reader
         self._check = check
-        self._last: tuple[Handle, dict[bytes, bytes]] | None = None
+        self._last: tuple[Handle, Block] | None = None
         footer = self._read(reader.size - _FOOTER_SIZE, _FOOTER_SIZE)
         if footer[_HANDLES_SIZE:] != struct.pack("<Q", MAGIC):
             raise self._damaged("it does not end with the magic number of a table")
@@ -69,7 +70,7 @@ class TableReader:
             handle, _ = _decode_handle(footer[:_HANDLES_SIZE], position)
         except DataLossError as error:
             raise self._damaged(error.message) from error
-        index = self._block(handle)
+        index = self._entries(handle)
         self._separators = [separator for separator, _ in index]
         self._handles = [self._handle(encoded) for _, encoded in index]
 
@@ -81,16 +82,27 @@ class TableReader:
         handle = self._handles[index]
         last = self._last  # read once: another thread may replace it
         if last is None or last[0] != handle:
-            self._last = last = (handle, dict(self._block(handle)))
-        return last[1].get(key)
+            self._last = last = (handle, self._block(handle))
+        try:
+            return last[1].get(key)
+        except DataLossError as error:
+            raise self._damaged_block(handle, error) from error
 
     def items(self) -> Iterator[tuple[bytes, bytes]]:
         """Yield all keys and values in the order of the file."""
         for handle in self._handles:
-            yield from self._block(handle)
+            yield from self._entries(handle)
 
-    def _block(self, handle: Handle) -> list[tuple[bytes, bytes]]:
+    def _entries(self, handle: Handle) -> list[tuple[bytes, bytes]]:
         """Return the entries of the block at `handle`."""
+        block = self._block(handle)
+        try:
+            return list(block.entries())
+        except DataLossError as error:
+            raise self._damaged_block(handle, error) from error
+
+    def _block(self, handle: Handle) -> Block:
+        """Return the block at `handle`."""
         content = self._read(handle.offset, handle.size + _TRAILER_SIZE)
         block, kind = content[: handle.size], content[handle.size]
         if self._check:
@@ -106,9 +118,12 @@ class TableReader:
                 block = _decompress(block)
             elif kind != _NO_COMPRESSION:
                 raise DataLossError(f"unknown compression type {kind}")
-            return list(decode_block(block))
+            return Block(block)
         except DataLossError as error:
-            raise self._damaged(f"in the block at byte {handle.offset}, {error.message}") from error
+            raise self._damaged_block(handle, error) from error
+
+    def _damaged_block(self, handle: Handle, error: DataLossError) -> DataLossError:
+        return self._damaged(f"in the block at byte {handle.offset}, {error.message}")
 
     def _handle(self, encoded: bytes) -> Handle:
         try:
@@ -230,34 +245,6 @@ class BlockWriter:
         """Return the block: entries, restart points, number of restart points."""
         count = len(self._restarts)
         return bytes(self._content) + struct.pack(f"<{count + 1}I", *self._restarts, count)
-
-
-def decode_block(block: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the keys and values of a block.
-
-    Raises:
-        DataLossError: the block is damaged, or its keys are not in order.
-    """
-    if len(block) < 4:
-        raise DataLossError("it is too short for the number of restart points")
-    (restarts,) = struct.unpack_from("<I", block, len(block) - 4)
-    end = len(block) - 4 - 4 * restarts
-    if end < 0:
-        raise DataLossError(f"it is too short for {restarts} restart points")
-    position = 0
-    key: bytes | None = None
-    while position < end:
-        shared, position = read_varint(block, position, end)
-        unshared, position = read_varint(block, position, end)
-        size, position = read_varint(block, position, end)
-        start = position + unshared
-        if shared > len(key or b"") or start + size > end:
-            raise DataLossError(f"the entry at byte {position} exceeds the block")
-        previous, key = key, (key or b"")[:shared] + block[position:start]
-        if previous is not None and key <= previous:
-            raise DataLossError(f"key {key!r} is not greater than the previous key {previous!r}")
-        position = start + size
-        yield key, block[start:position]
 
 
 def shortest_separator(start: bytes, limit: bytes) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import struct
 import sys
 from types import SimpleNamespace
 
@@ -12,13 +13,15 @@ from hypothesis import strategies as st
 
 from graphmill import errors, files
 from graphmill.proto.wire import read_varint
+from graphmill.saved import table_block
 from graphmill.saved.table import (
+    BlockWriter,
     TableReader,
     TableWriter,
-    decode_block,
     short_successor,
     shortest_separator,
 )
+from graphmill.saved.table_block import Block
 
 pytest.importorskip("google_crc32c")
 
@@ -137,5 +140,55 @@ def test_any_damage_is_a_typed_error(data: st.DataObject) -> None:
 @given(st.binary(max_size=100))
 def test_any_block_is_entries_or_a_typed_error(block: bytes) -> None:
     with contextlib.suppress(errors.DataLossError):
-        found = [key for key, _ in decode_block(block)]
+        found = [key for key, _ in Block(block).entries()]
         assert found == sorted(set(found))
+
+
+@given(st.binary(max_size=100), st.binary(max_size=3))
+def test_look_up_in_any_block_is_a_value_or_a_typed_error(block: bytes, key: bytes) -> None:
+    with contextlib.suppress(errors.DataLossError):
+        Block(block).get(key)
+
+
+KEYS = st.binary(min_size=1, max_size=4)
+
+
+def block_of(keys: list[bytes]) -> Block:
+    writer = BlockWriter(3)
+    for key in keys:
+        writer.add(key, key[::-1])
+    return Block(writer.finish())
+
+
+@given(st.sets(KEYS, max_size=30), st.lists(KEYS, min_size=40, max_size=40))
+def test_look_ups_find_what_iteration_finds(keys: set[bytes], others: list[bytes]) -> None:
+    """The first look-ups search the block, later ones use all its entries."""
+    block = block_of(sorted(keys))
+    entries = dict(block.entries())
+    assert entries == {key: key[::-1] for key in keys}
+    for key in (*others, *keys):
+        assert block.get(key) == entries.get(key)
+
+
+def test_one_look_up_decodes_few_entries(monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = [f"{index:05d}".encode() for index in range(2000)]
+    block, decoded = block_of(keys), []
+    original = table_block.read_varint
+    monkeypatch.setattr(
+        table_block, "read_varint", lambda *args: decoded.append(args) or original(*args)
+    )
+    assert block.get(b"01234") == b"43210"
+    assert 0 < len(decoded) < 100
+    for key in keys:
+        assert block.get(key) == key[::-1]
+    assert len(decoded) < 3 * 2000 + 100 * table_block._MAX_SEARCHES
+
+
+def test_restart_point_after_the_entries_is_an_error() -> None:
+    writer = BlockWriter(1)
+    writer.add(b"a", b"")
+    writer.add(b"b", b"")
+    content = bytearray(writer.finish())
+    content[-8:-4] = struct.pack("<I", 99)
+    with pytest.raises(errors.DataLossError, match="restart point 1 is at byte 99"):
+        Block(bytes(content)).get(b"b")
