@@ -72,9 +72,10 @@ def freeze(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     Call it for a new array to which there is no other reference. The array can then be stored and
     shared without a copy (see `is_frozen`).
     """
-    array.flags.writeable = False
-    if isinstance(array.base, np.ndarray):
-        array.base.flags.writeable = False
+    array.setflags(write=False)  # three times as fast as through `flags`
+    base = array.base
+    if isinstance(base, np.ndarray):
+        base.setflags(write=False)
     return array
 
 
