@@ -220,7 +220,8 @@ class _Loop:
             *(self._args[i] for i in self._dynamic),
             *(self._state[key] for key in self._keys),
         ]
-        sizes = [v.data.nbytes for v in values if isinstance(v, Elements) and v.length is not None]
+        lists = [v for v in values if isinstance(v, Elements) and v.length is not None]
+        sizes = [v.data.nbytes for v in lists if v.data is not None]
         if sum(sizes) > _MAX_ASSUMED_BYTES:
             raise NotTraceable(
                 "the trip count of a loop is unknown, and the lists that grow in it would take "

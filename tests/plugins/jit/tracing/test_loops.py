@@ -143,6 +143,20 @@ def test_unbounded_stack_gets_default_capacity() -> None:
     assert compiled(pushing(None), np.int32(0)) == compiled(pushing(3), np.int32(0))
 
 
+def test_a_list_may_stay_empty_if_the_trip_count_is_unknown() -> None:
+    def body(args: list[Any], state: Any) -> Any:
+        return [args[0] + np.int32(1), args[1]], state
+
+    def program(start: Any) -> Any:
+        empty = Elements(np.dtype(np.float32), None, np.int32(0), -1, may_grow=True)
+        results, _ = trace_while(below(4), body, [start, empty], {})
+        assert results[1].data is None
+        return results[0], results[1].length
+
+    count, length = compiled(program, np.int32(1))
+    assert (count, length) == (4, 0)
+
+
 def test_elements_of_other_shapes_are_not_traceable() -> None:
     elements = Elements(np.dtype(np.float32), np.zeros((2, 3), np.float32), None, 2)
     with pytest.raises(NotTraceable, match=r"shapes \(3,\) and \(4,\)"):
