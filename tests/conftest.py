@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,8 @@ from tests import shares
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from graphmill.plugin.host import Host
 
 FAKE_DISTS = Path(__file__).parent / "data" / "fake_dists"
 
@@ -140,3 +143,31 @@ def use_dists(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
         if file and any(Path(file).is_relative_to(folder) for folder in used):
             del sys.modules[name]
     importlib.invalidate_caches()
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The result of a command line call: exit code, stdout, stderr."""
+
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def graphmill_cli(capsys: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
+    """Return a function that runs the command line on arguments, within the test's process."""
+    from graphmill.cli.main import run_command_line
+    from graphmill.cli.options import Settings
+
+    def call(*arguments: str, host: Host | None = None) -> Outcome:
+        code = run_command_line(arguments, Settings(host=host))
+        return Outcome(code, *capsys.readouterr())
+
+    return call
+
+
+@pytest.fixture
+def digits() -> Path:
+    """The folder of the example model."""
+    return Path(__file__).parents[1] / "examples" / "digits"
