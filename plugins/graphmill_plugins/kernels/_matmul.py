@@ -7,7 +7,6 @@ thread computes each piece.
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,7 +18,6 @@ from graphmill_plugins.kernels._support import check_size, is_numpy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from contextlib import AbstractContextManager
 
     from graphmill.spi import ArrayNamespace, Value
     from graphmill.spi.process import SingleThreaded
@@ -35,11 +33,6 @@ _PIECES_PER_THREAD: Final = 2  # per thread, so that a thread that starts late s
 @cache
 def _blas_threads() -> SingleThreaded | None:
     return find_blas_threads()
-
-
-def blas_in_one_thread() -> AbstractContextManager[Any]:
-    """Return a context in which BLAS computes each product in the thread that calls it."""
-    return _blas_threads() or nullcontext()
 
 
 def adjoint_of(xp: ArrayNamespace, x: Value) -> Value:
