@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import threading
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -193,11 +194,14 @@ def config(executor_type: str) -> Any:
     return made
 
 
-def num_left_over(pools: list[ThreadPool | None]) -> int:
+def left_over(pools: list[ThreadPool | None]) -> Counter[str]:
+    """Return how many objects of steps there are, by their types."""
     for pool in pools:
         let_go(pool)
     gc.collect()
-    return sum(issubclass(type(item), LEFT_OVERS) for item in gc.get_objects())
+    return Counter(
+        type(item).__name__ for item in gc.get_objects() if issubclass(type(item), LEFT_OVERS)
+    )
 
 
 def let_go(pool: ThreadPool | None) -> None:
@@ -233,7 +237,7 @@ def test_e13_a_step_may_be_cancelled_at_any_point(
         assert run() == expected(3)
         num_points = points.count
         assert num_points > 60
-        before = num_left_over(pools)
+        before = left_over(pools)
         failures: list[str] = []
         for point in range(num_points):
             points.begin(cancel_at=point)
@@ -247,4 +251,4 @@ def test_e13_a_step_may_be_cancelled_at_any_point(
         # At the last points nothing is left to be done; every second time nobody waits.
         assert len(failures) > (num_points // 2 - 10 if in_thread else num_points - 10)
         assert all(f"at point {line.partition(':')[0]}" in line for line in failures)
-        assert num_left_over(pools) <= before
+        assert left_over(pools) <= before
