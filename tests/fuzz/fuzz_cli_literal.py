@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typed_errors import typed_errors
 
-from graphmill.inputs import input_args, literals
+from graphmill.cli import input_args
+from graphmill.inputs import literals
 
 
 def seeds() -> list[bytes]:
