@@ -20,9 +20,10 @@ from graphmill_plugins.kernels.jax.nn_conv import (
     summed_depthwise,
 )
 from graphmill_plugins.kernels.nn.conv.numpy_grad import transposed_axis
-from graphmill_plugins.kernels.nn.window import make_axis
+from graphmill_plugins.kernels.nn.window import Axis, make_axis
 
 _MAX_UNROLLED_TAPS: Final = 25  # each is a product, and takes 40 ms to compile
+_MAX_IMAGES: Final = 16
 _MAX_SHIFTED_WIDTH: Final = 16  # channels of the gradient
 _MAX_SHIFTED_SIZE: Final = 1 << 20  # elements of all shifted gradients; more leave the cache
 
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from graphmill.spi import Value
-    from graphmill_plugins.kernels.nn.window import Axis
 
 
 def transposed(function: Callable[[Value], Value], shape: Sequence[int], gradient: Value) -> Value:
@@ -203,15 +203,9 @@ def gradient_over_slices(
     images, out_gradient = lax.optimization_barrier(
         (slices_as_channels(image, depth), gradient.reshape(-1, *gradient.shape[2:]))
     )
-
-    def forward(weights: Value) -> Value:
-        return convolve(images, weights, flat, 1)
-
-    if is_for_shifts(images.shape[-1], out_gradient.shape, flat):
-        products = gradient_by_shifts(images, out_gradient, flat)
-    else:
-        weights_shape = (*shape[1:3], images.shape[-1], shape[-1])
-        products = transposed(forward, weights_shape, out_gradient)
+    is_shifted = is_for_shifts(images.shape[-1], out_gradient.shape, flat)
+    form = gradient_by_shifts if is_shifted else gradient_by_image
+    products = form(images, out_gradient, flat)
     return jnp.moveaxis(products.reshape(*shape[1:3], shape[0], *shape[3:]), 2, 0)
 
 
@@ -227,6 +221,49 @@ def gradient_by_rows(image: Value, gradient: Value, axes: Sequence[Axis]) -> Val
     ]
     products = [jnp.matmul(row.T, out_gradient) for row in rows]
     return jnp.stack(products).reshape(*(axis.kernel for axis in axes), depth, width)
+
+
+def gradient_by_image(image: Value, gradient: Value, axes: Sequence[Axis]) -> Value:
+    """Return the gradient (spatial …, in, out) of weights: the image convolved with the gradient.
+
+    The channels of the image become a batch, and the images of the batch channels. XLA's transpose
+    has this form, too, but names the axes in another order, which oneDNN does not compute.
+
+    Many images are convolved in pieces, which stay in the cache. Some window must reach the image.
+    """
+    count, piece = len(image), _MAX_IMAGES
+    if count <= 2 * piece:
+        return _by_image(image, gradient, axes)
+
+    def add_piece(index: Value, total: Value) -> Value:
+        start = index * np.int32(piece)
+        parts = (lax.dynamic_slice_in_dim(x, start, piece) for x in (image, gradient))
+        return total + _by_image(*parts, axes)
+
+    shape = (*(axis.kernel for axis in axes), image.shape[-1], gradient.shape[-1])
+    zeros = jnp.zeros(shape, gradient.dtype)
+    total = lax.fori_loop(np.int32(0), np.int32(count // piece), add_piece, zeros)
+    rest = count % piece
+    return total + _by_image(image[-rest:], gradient[-rest:], axes) if rest else total
+
+
+def _by_image(image: Value, gradient: Value, axes: Sequence[Axis]) -> Value:
+    turned = [taps_axis(axis) for axis in axes]
+    read = image[(slice(None), *(slice(axis.size) for axis in turned))]
+    kernel = jnp.moveaxis(gradient, 0, -2)
+    return jnp.moveaxis(convolve(jnp.swapaxes(read, 0, -1), kernel, turned, 1), 0, -2)
+
+
+def taps_axis(axis: Axis) -> Axis:
+    """Return the windows of the convolution with the gradient: for each tap, what it reads.
+
+    The end of the image is left out where no window reaches it. The size is not positive if none
+    reaches the image at all.
+    """
+    reach = (axis.out - 1) * axis.stride + axis.span
+    read = min(axis.size, reach - axis.before)
+    after = reach - axis.before - read
+    return Axis(read, axis.out, axis.dilation, axis.stride, axis.before, after, axis.kernel)
 
 
 def is_for_shifts(depth: int, gradient: Sequence[int], axes: Sequence[Axis]) -> bool:

@@ -18,6 +18,7 @@ from graphmill_plugins.kernels.jax._conv_gradients import (
     flipped_convolution,
     flipped_depthwise,
     flipped_images,
+    gradient_by_image,
     gradient_by_rows,
     gradient_by_shifts,
     gradient_over_slices,
@@ -25,6 +26,7 @@ from graphmill_plugins.kernels.jax._conv_gradients import (
     is_for_shifts,
     spread_products,
     summed_depthwise_gradient,
+    taps_axis,
     transposed,
 )
 from graphmill_plugins.kernels.jax.nn_conv import convolve, grouped_depthwise, shifted_depthwise
@@ -155,13 +157,13 @@ def _filter_gradient_on_cpu(plan: ConvPlan) -> Callable[..., Value] | None:
         return gradient_product
     if plan.groups > 1 or 0 in (*plan.out, *plan.shape):
         return None
+    if any(taps_axis(axis).size <= 0 for axis in plan.axes):
+        return None  # all windows are in the padding
     if len(plan.axes) == _VOLUME:
         return partial(gradient_over_slices, shape=plan.kernel)
     if is_for_shifts(plan.shape[-1], plan.out, plan.axes):
         return gradient_by_shifts
-    if _is_narrow(plan):
-        return gradient_by_rows
-    return None
+    return gradient_by_rows if _is_narrow(plan) else gradient_by_image
 
 
 def _is_narrow(plan: ConvPlan) -> bool:

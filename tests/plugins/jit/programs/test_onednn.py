@@ -15,6 +15,8 @@ from graphmill_plugins.jit.programs.compiler_options import (  # noqa: E402
     compiler_options_for,
     operations,
 )
+from graphmill_plugins.kernels.jax._conv_gradients import gradient_by_image  # noqa: E402
+from graphmill_plugins.kernels.nn.window import make_axis  # noqa: E402
 
 NAMES = ("NHWC", "HWIO", "NHWC")
 
@@ -46,6 +48,15 @@ def is_chosen(compute, *shapes):
 def test_convolutions_of_images_are_computed_by_onednn():
     assert is_chosen(convolve, IMAGES, KERNEL)
     assert is_chosen(lambda x, k: jax.nn.relu(convolve(convolve(x, k), k) + 1), IMAGES, KERNEL)
+
+
+@pytest.mark.usefixtures("known_machine")
+@pytest.mark.parametrize(("count", "stride"), [(2, 1), (2, 2), (40, 1)])
+def test_gradients_of_weights_are_computed_by_onednn(count, stride):
+    axes = [make_axis(64, 3, stride, 1, "SAME")] * 2
+    compute = functools.partial(gradient_by_image, axes=axes)
+    size = 64 // stride
+    assert is_chosen(compute, images(count, 64, 64, 32), images(count, size, size, 24))
 
 
 @pytest.mark.usefixtures("known_machine")

@@ -20,6 +20,7 @@ from graphmill_plugins.kernels.jax._conv_gradients import (  # noqa: E402
     flipped_convolution,
     flipped_depthwise,
     flipped_images,
+    gradient_by_image,
     gradient_by_rows,
     gradient_by_shifts,
     gradient_over_slices,
@@ -27,6 +28,7 @@ from graphmill_plugins.kernels.jax._conv_gradients import (  # noqa: E402
     is_for_shifts,
     spread_products,
     summed_depthwise_gradient,
+    taps_axis,
     transposed,
 )
 from graphmill_plugins.kernels.jax.nn_conv import shifted_depthwise  # noqa: E402
@@ -40,12 +42,13 @@ from graphmill_plugins.kernels.nn.window import make_axis  # noqa: E402
 
 
 @st.composite
-def axis(draw, most_stride=4):
-    size, kernel, stride = (draw(st.integers(1, most)) for most in (9, 5, most_stride))
+def axis(draw, most_stride=4, most_dilation=1):
+    most = (9, 5, most_stride, most_dilation)
+    size, kernel, stride, dilation = (draw(st.integers(1, one)) for one in most)
     padding = draw(st.sampled_from(["SAME", "VALID", "EXPLICIT"]))
     pads = draw(st.tuples(st.integers(0, 3), st.integers(0, 3)))
     try:
-        made = make_axis(size, kernel, stride, 1, padding, *pads)
+        made = make_axis(size, kernel, stride, dilation, padding, *pads)
     except errors.InvalidArgumentError:
         made = None
     assume(made is not None)
@@ -145,6 +148,43 @@ def test_gradients_by_rows_of_taps_are_sums_over_windows(rows, cols, depth, widt
         got = np.asarray(gradient_by_rows(x, gradient, (rows, cols)))
     expected = kernel_gradient(x, gradient, (rows, cols), 1)
     np.testing.assert_allclose(got, expected, rtol=1e-10, atol=1e-10)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    rows=axis(most_dilation=3),
+    cols=axis(most_dilation=3),
+    depth=st.integers(1, 2),
+    images=st.integers(1, 7),  # pieces of two, of more than four
+)
+def test_gradients_by_a_convolution_of_the_image_are_sums_over_windows(rows, cols, depth, images):
+    assume(all(taps_axis(one).size > 0 for one in (rows, cols)))
+    rng = np.random.default_rng(8)
+    x = rng.standard_normal((images, rows.size, cols.size, depth))
+    gradient = rng.standard_normal((images, rows.out, cols.out, 3))
+    with (
+        jax.enable_x64(True),
+        jax.disable_jit(),
+        mock.patch.object(_conv_gradients, "_MAX_IMAGES", 2),
+    ):
+        got = np.asarray(gradient_by_image(x, gradient, (rows, cols)))
+    expected = kernel_gradient(x, gradient, (rows, cols), 1)
+    np.testing.assert_allclose(got, expected, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("size", "kernel", "stride", "before", "form"),
+    [
+        (12, 3, 1, 1, gradient_by_image),
+        (12, 3, 2, 0, gradient_by_image),  # the last row is not read
+        (2, 2, 4, 3, None),  # the only window is in the padding
+    ],
+)
+def test_form_of_a_gradient_of_weights(size, kernel, stride, before, form):
+    place = make_axis(size, kernel, stride, 1, "EXPLICIT", before, 0)
+    shape, out = (2, size, size, 32), (2, place.out, place.out, 48)
+    plan = ConvPlan(shape, (kernel, kernel, 32, 48), out, (place, place))
+    assert nn_conv_grad._filter_gradient_on_cpu(plan) is form
 
 
 @settings(max_examples=20, deadline=None)
