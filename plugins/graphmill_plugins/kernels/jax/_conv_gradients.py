@@ -237,8 +237,8 @@ def gradient_by_image(image: Value, gradient: Value, axes: Sequence[Axis]) -> Va
 
     def add_piece(index: Value, total: Value) -> Value:
         start = index * np.int32(piece)
-        parts = (lax.dynamic_slice_in_dim(x, start, piece) for x in (image, gradient))
-        return total + _by_image(*parts, axes)
+        images, gradients = (lax.dynamic_slice_in_dim(x, start, piece) for x in (image, gradient))
+        return total + _by_image(images, gradients, axes)
 
     shape = (*(axis.kernel for axis in axes), image.shape[-1], gradient.shape[-1])
     zeros = jnp.zeros(shape, gradient.dtype)
