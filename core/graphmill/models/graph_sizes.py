@@ -54,7 +54,7 @@ def variables_size(
     variables = {
         node.attr["shared_name"].s or node.name.encode(): node
         for node in graph_def.node
-        if (names is None or node.name in names) and _source(node.op, ops) is Source.VARIABLE
+        if (names is None or node.name in names) and source_of(node.op, ops) is Source.VARIABLE
     }
     return _size((node.attr["dtype"].type, node.attr["shape"].shape) for node in variables.values())
 
@@ -66,7 +66,7 @@ def constants_size(graph_def: GraphDef, ops: OpRegistry) -> Size:
         (node.attr["value"].tensor.dtype, node.attr["value"].tensor.tensor_shape)
         for nodes in (graph_def.node, *bodies)
         for node in nodes
-        if _source(node.op, ops) is Source.CONSTANT
+        if source_of(node.op, ops) is Source.CONSTANT
     )
 
 
@@ -87,9 +87,15 @@ def _node_of(tensor: str) -> str:
     return tensor.removeprefix("^").partition(":")[0]
 
 
-def _source(op: str, ops: OpRegistry) -> Source:
-    op_def = ops.find(op)
+def source_of(op: str | None, ops: OpRegistry) -> Source:
+    """Return the source of the value of an op; `Source.NONE` if the op is unknown."""
+    op_def = ops.find(op) if op else None
     return Source.NONE if op_def is None else op_def.traits.source
+
+
+def is_placeholder(op: str | None, ops: OpRegistry) -> bool:
+    """Return whether the nodes of an op are inputs of a graph."""
+    return source_of(op, ops) in (Source.PLACEHOLDER, Source.PLACEHOLDER_WITH_DEFAULT)
 
 
 def _shape(tensor: Tensor) -> Shape:

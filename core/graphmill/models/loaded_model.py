@@ -15,9 +15,8 @@ from graphmill.errors import (
     suggest,
 )
 from graphmill.models.execution_errors import mark_as_execution
-from graphmill.models.graph_sizes import static_outputs
+from graphmill.models.graph_sizes import is_placeholder, static_outputs
 from graphmill.models.summary import (
-    PLACEHOLDERS,
     ModelSummary,
     Port,
     choose_signature,
@@ -25,6 +24,7 @@ from graphmill.models.summary import (
     signatures_of,
     summarize_graph,
 )
+from graphmill.ops.definition.op_registry import OpRegistry
 from graphmill.ops.definition.op_traits import ControlFlow
 from graphmill.session.timeouts import timeout_options
 
@@ -138,7 +138,7 @@ class RunnableModel:
         except UnknownNameError:
             raise
         except OpError as error:
-            if error.op_type in PLACEHOLDERS:
+            if is_placeholder(error.op_type, OpRegistry()):
                 error.add_note(f"try: {error.node}=@FILE, or {error.node}=VALUE")
             else:
                 mark_as_execution(error)

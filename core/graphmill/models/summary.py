@@ -11,7 +11,14 @@ from graphmill.dtypes import as_dtype
 from graphmill.errors import InvalidArgumentError, NotFoundError, suggest
 from graphmill.graph.node_roles import SCALAR_MEANS_UNKNOWN_BEFORE
 from graphmill.inputs.input_spec import InputSpec, show_shape
-from graphmill.models.graph_sizes import Size, constants_size, variables_size
+from graphmill.models.graph_sizes import (
+    Size,
+    constants_size,
+    is_placeholder,
+    source_of,
+    variables_size,
+)
+from graphmill.ops.definition.op_traits import Source
 from graphmill.saved.internal_signatures import is_internal
 
 if TYPE_CHECKING:
@@ -26,9 +33,6 @@ if TYPE_CHECKING:
     from graphmill.proto.tensor_shape_pb2 import TensorShapeProto
     from graphmill.typing import Shape
 
-PLACEHOLDERS = ("Placeholder", "PlaceholderV2", "PlaceholderWithDefault")
-"""The ops of inputs of a graph."""
-_NO_RESULT = frozenset({"Assign", "Const", "VarHandleOp", "VariableV2", *PLACEHOLDERS})
 _RESTORING = ("save/", "save_")  # name prefixes of the ops of a Saver in TensorFlow 1
 
 
@@ -150,8 +154,8 @@ def port_of_tensor(graph_def: GraphDef, ops: OpRegistry, name: str) -> Port:
         raise NotFoundError(f"there is no tensor {name!r} in the graph{suggest(node_name, nodes)}")
     tensor = f"{node_name}:{output or 0}"
     node = nodes[node_name]
-    if node.op in PLACEHOLDERS:
-        return replace(_placeholder(node, graph_def.versions.producer), name=name)
+    if is_placeholder(node.op, ops):
+        return replace(_placeholder(node, ops, graph_def.versions.producer), name=name)
     for port in _outputs(node, ops):
         if port.tensor == tensor:
             return replace(port, name=name)
@@ -201,9 +205,9 @@ def _contents(
         ops=Counter(node.op for node in nodes),
         signatures=signatures,
         inputs=tuple(
-            _placeholder(node, graph_def.versions.producer)
+            _placeholder(node, ops, graph_def.versions.producer)
             for node in graph_def.node
-            if node.op in PLACEHOLDERS
+            if is_placeholder(node.op, ops)
         ),
         outputs=tuple(_unconsumed_outputs(graph_def, ops)),
         variables=variables_size(graph_def, ops),
@@ -223,21 +227,29 @@ def _port_of(name: str, info: TensorInfo) -> Port:
     return Port(name, info.name, dtype, _shape(info.tensor_shape))
 
 
-def _placeholder(node: NodeDef, producer: int) -> Port:
+def _placeholder(node: NodeDef, ops: OpRegistry, producer: int) -> Port:
     dtype = as_dtype(node.attr["dtype"].type).name if node.attr["dtype"].type else ""
     shape = _shape(node.attr["shape"].shape) if "shape" in node.attr else None
     if shape == () and 0 < producer < SCALAR_MEANS_UNKNOWN_BEFORE:
         shape = None
-    return Port(node.name, f"{node.name}:0", dtype, shape, node.op == "PlaceholderWithDefault")
+    has_default = source_of(node.op, ops) is Source.PLACEHOLDER_WITH_DEFAULT
+    return Port(node.name, f"{node.name}:0", dtype, shape, has_default)
 
 
 def _unconsumed_outputs(graph_def: GraphDef, ops: OpRegistry) -> Iterator[Port]:
     """Yield the outputs of nodes that compute a result and have no consumer."""
     consumed = {name.lstrip("^").split(":")[0] for node in graph_def.node for name in node.input}
     for node in graph_def.node:
-        if node.name in consumed or node.op in _NO_RESULT or node.name.startswith(_RESTORING):
-            continue
-        yield from _outputs(node, ops)
+        if node.name not in consumed and not node.name.startswith(_RESTORING):
+            yield from _outputs(node, ops) if _has_result(node.op, ops) else ()
+
+
+def _has_result(op: str, ops: OpRegistry) -> bool:
+    """Return whether an op computes something, rather than provide or store a value."""
+    op_def = ops.find(op)
+    return (
+        op_def is not None and not op_def.traits.only_stores and source_of(op, ops) is Source.NONE
+    )
 
 
 def _outputs(node: NodeDef, ops: OpRegistry) -> Iterator[Port]:
