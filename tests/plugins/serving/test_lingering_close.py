@@ -49,14 +49,14 @@ class Loop:
 
 @pytest.fixture
 def make():
-    def made(*, is_receiving=True, has_halves=True):
+    def made(*, should_linger=True, has_halves=True):
         transport, loop = Transport(has_halves), Loop()
-        return transport, loop, LingeringClose(transport, loop, lambda: is_receiving, 3.0)
+        return transport, loop, LingeringClose(transport, loop, lambda: should_linger, 3.0)
 
     return made
 
 
-@pytest.mark.parametrize("state", [{"is_receiving": False}, {"has_halves": False}])
+@pytest.mark.parametrize("state", [{"should_linger": False}, {"has_halves": False}])
 def test_other_connections_are_closed_at_once(make, state):
     transport, loop, lingering = make(**state)
     lingering.close()

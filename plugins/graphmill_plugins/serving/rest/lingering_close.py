@@ -22,7 +22,7 @@ class LingeringClose:
     Args:
         transport: the transport to wrap, which also provides all other methods.
         loop: the event loop.
-        is_receiving: returns whether a part of a request is still to come.
+        should_linger: returns whether the client may still be sending, and may end that itself.
         seconds: how long the client may go on sending.
     """
 
@@ -30,12 +30,12 @@ class LingeringClose:
         self,
         transport: asyncio.Transport,
         loop: asyncio.AbstractEventLoop,
-        is_receiving: Callable[[], bool],
+        should_linger: Callable[[], bool],
         seconds: float,
     ) -> None:
         self._transport = transport
         self._loop = loop
-        self._is_receiving = is_receiving
+        self._should_linger = should_linger
         self._seconds = seconds
         self._timer: asyncio.TimerHandle | None = None
 
@@ -51,7 +51,7 @@ class LingeringClose:
     def close(self) -> None:
         """Close the connection, or its half; a second call always closes it."""
         transport = self._transport
-        if self.is_closing() or not self._is_receiving() or not transport.can_write_eof():
+        if self.is_closing() or not self._should_linger() or not transport.can_write_eof():
             self.stop()
             transport.close()
             return
