@@ -188,8 +188,7 @@ def _decode_stateless(
 ) -> tuple[Value, Value, Value]:
     """Decode strings in an encoding without state or byte-order mark, malformed ones as well."""
     texts = [item.decode(codec, _MALFORMED) for item in cancellable(items)]
-    rows = np.zeros(len(texts) + 1, np.int64)
-    np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)), out=rows[1:])
+    rows = _positions(np.fromiter(map(len, texts), np.int64, len(texts)))
     codes = np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), "<i4")
     is_malformed = _is_surrogate(codes)
     if policy.errors == "strict" and is_malformed.any():
