@@ -61,6 +61,11 @@ class RunnableModel:
     outputs: Mapping[str, str]
     is_closed: bool
 
+    @property
+    def ops(self) -> OpRegistry:
+        """The definitions of its ops, as far as this process knows them: TensorFlow's."""
+        return OpRegistry()
+
     def ports(self, names: Iterable[str]) -> dict[str, Port]:
         """Return the input for each name; raise if a name is unknown or missing.
 
@@ -138,7 +143,7 @@ class RunnableModel:
         except UnknownNameError:
             raise
         except OpError as error:
-            if is_placeholder(error.op_type, OpRegistry()):
+            if is_placeholder(error.op_type, self.ops):
                 error.add_note(f"try: {error.node}=@FILE, or {error.node}=VALUE")
             else:
                 mark_as_execution(error)
@@ -176,6 +181,11 @@ class LoadedModel(RunnableModel):
     host: Host
     meta_graph: MetaGraphDef | None = None
 
+    @property
+    def ops(self) -> OpRegistry:
+        """The definitions of its ops: those of the host, plugins' included."""
+        return self.host.ops
+
     def needed_inputs(self) -> dict[str, Port]:
         """Return the inputs of the signature, or those that the outputs depend on.
 
@@ -196,7 +206,7 @@ class LoadedModel(RunnableModel):
         }
 
     def _port_of_tensor(self, name: str) -> Port:
-        return port_of_tensor(self.graph_def, self.host.ops, name)
+        return port_of_tensor(self.graph_def, self.ops, name)
 
 
 def load_model(

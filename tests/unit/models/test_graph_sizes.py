@@ -9,8 +9,11 @@ import numpy as np
 import pytest
 
 import graphmill
-from graphmill import ops, saved_model
-from graphmill.models.graph_sizes import Size, variables_size
+from graphmill import dtypes, ops, saved_model
+from graphmill.models.graph_sizes import Size, is_placeholder, variables_size
+from graphmill.ops.definition.op_def import ArgDef, OpDef
+from graphmill.ops.definition.op_registry import OpRegistry
+from graphmill.ops.definition.op_traits import OpTraits, Source
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,6 +41,17 @@ def test_variables_that_tensors_depend_on(graph: graphmill.Graph) -> None:
     assert variables_size(definition, graph.ops, ["y:0"]) == Size(1, 3, 12)
     assert variables_size(definition, graph.ops, ["first:0"]) == Size()
     assert variables_size(definition, graph.ops, ["unknown:0"]) == Size()
+
+
+def test_the_placeholder_of_a_plugin_is_one() -> None:
+    known = OpRegistry()
+    traits = OpTraits(source=Source.PLACEHOLDER)
+    known.add(OpDef("Downstream>Fed", (), (ArgDef("y", dtypes.float32),), traits=traits))
+    assert is_placeholder("Downstream>Fed", known)
+    assert is_placeholder("PlaceholderWithDefault", known)
+    assert not is_placeholder("Downstream>Fed", OpRegistry())
+    assert not is_placeholder("Const", known)
+    assert not is_placeholder(None, known)
 
 
 def test_show_distinguishes_variables_from_copies(
