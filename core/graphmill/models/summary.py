@@ -240,8 +240,10 @@ def _unconsumed_outputs(graph_def: GraphDef, ops: OpRegistry) -> Iterator[Port]:
     """Yield the outputs of nodes that compute a result and have no consumer."""
     consumed = {name.lstrip("^").split(":")[0] for node in graph_def.node for name in node.input}
     for node in graph_def.node:
-        if node.name not in consumed and not node.name.startswith(_RESTORING):
-            yield from _outputs(node, ops) if _has_result(node.op, ops) else ()
+        if node.name in consumed or node.name.startswith(_RESTORING):
+            continue
+        if _has_result(node.op, ops):
+            yield from _outputs(node, ops)
 
 
 def _has_result(op: str, ops: OpRegistry) -> bool:
