@@ -117,8 +117,8 @@ class DeadlineTimers:
                 if not due and not self._wait():
                     self._thread = None
                     return
-            for action in due:
-                _call_in_thread(action)
+            while due:  # without a variable that would keep the last action while the thread waits
+                _call_in_thread(due.pop(0))
 
     def _take_due(self) -> list[Callable[[], None]]:
         """Remove the timers that are due, and cancelled ones before them; return the actions."""

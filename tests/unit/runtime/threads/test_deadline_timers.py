@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import warnings
+import weakref
 
 import pytest
 
@@ -42,6 +43,20 @@ def test_cancelled_action_is_not_called() -> None:
     timers.start(0.02, done.set)
     assert done.wait(TIMEOUT)
     assert not called
+
+
+def test_called_action_is_not_kept_while_the_thread_waits() -> None:
+    class Action:
+        def __call__(self) -> None:
+            pass
+
+    timers, dropped, action = DeadlineTimers(), threading.Event(), Action()
+    weakref.finalize(action, dropped.set)
+    late = timers.start(TIMEOUT * 10, lambda: None)
+    timers.start(0.01, action)
+    del action
+    assert dropped.wait(TIMEOUT)
+    late.cancel()
 
 
 def test_action_that_blocks_does_not_delay_the_next_one() -> None:
