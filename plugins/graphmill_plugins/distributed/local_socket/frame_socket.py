@@ -13,7 +13,7 @@ from graphmill.errors import InvalidArgumentError
 from graphmill_plugins.distributed.local_socket.frames import FrameReader
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from graphmill_plugins.distributed.local_socket.frames import Frame
 
@@ -111,14 +111,18 @@ class FrameSocket:
         reader = FrameReader()
         try:
             while data := self._sock.recv(_CHUNK):
-                for frame in reader.feed(data):
-                    self._on_frame(frame)
+                self._deliver(reader.feed(data))
         except (OSError, InvalidArgumentError):
             pass  # a malformed frame ends the connection as well
         finally:
             self.close()
             self._on_end()
             self._sock.close()
+
+    def _deliver(self, frames: Iterable[Frame]) -> None:
+        """Pass frames on; the thread keeps none of them while it waits for the next one."""
+        for frame in frames:
+            self._on_frame(frame)
 
 
 def is_own_process(sock: socket.socket) -> bool:
