@@ -219,9 +219,6 @@ flowchart LR
   results may differ by one.
 - **`QuantizeAndDequantizeV2` and `V4`** compute with a given range for each channel. TensorFlow
   2.21 refuses each shape of such a range: one check wants a scalar, the next one a vector.
-- **Tensor lists** of unknown element shape none of whose elements is set: compiled code may return
-  zeros of the shape that a loop would have set, if the loop has no iterations. TensorFlow and
-  interpreted steps report an error.
 - **`MaxPoolGrad`** in compiled code compares the input with `orig_output`, and the gradient of a
   window whose maximum this is not is zero. TensorFlow and interpreted steps ignore `orig_output`.
 - **Checks of shapes when a node is added**: TensorFlow refuses some nodes only because a size or a

@@ -44,7 +44,9 @@ def _shaped(elements: Elements, shape: Any) -> Elements:
 def _reserve(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tuple[Any, ...]:
     del state
     size = static_int(inputs[1], "the length of a list")
-    elements = Elements(_dtype(attrs), None, None, size, declared=static_shape(inputs[0]))
+    declared = static_shape(inputs[0])
+    is_any_set = np.False_ if declared is None or -1 in declared else None
+    elements = Elements(_dtype(attrs), None, None, size, declared=declared, is_any_set=is_any_set)
     return (_shaped(elements, inputs[0]),)
 
 
@@ -80,12 +82,14 @@ def _get_item(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> 
     elements, index, shape = inputs
     _check(state, index, elements)
     elements.check_declared(static_shape(shape))
+    elements.check_set(state, static_shape(shape))
     return (_shaped(elements, shape).element(index),)
 
 
 def _stack(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tuple[Any, ...]:
     shape = static_shape(inputs[1])
     inputs[0].check_declared(shape)
+    inputs[0].check_set(state, shape)
     elements = _shaped(inputs[0], inputs[1])
     count = np.int32(elements.size) if elements.length is None else elements.length
     expected: int = attrs["num_elements"]
@@ -105,6 +109,7 @@ def _gather(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tu
     elements, indices, shape = inputs
     _check(state, indices, elements, rank=1)
     elements.check_declared(static_shape(shape))
+    elements.check_set(state, static_shape(shape))
     return (_shaped(elements, shape).gathered(indices),)
 
 
@@ -161,7 +166,13 @@ def _add_n(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tup
         if total.data is not None and total.data.shape != same.data.shape:
             raise NotTraceable("it adds lists whose elements have different shapes")
         total = total.mapped(lambda data, more=same.data: data + more)
+        total = replace(total, is_any_set=_either(total.is_any_set, same.is_any_set))
     return (total,)
+
+
+def _either(first: Any, second: Any) -> Any:
+    """Return whether an element of one of two lists was set; None if that does not matter."""
+    return None if first is None or second is None else first | second
 
 
 def _on_lists_or_tensors(compute: TracedOp) -> Callable[..., Any]:

@@ -53,6 +53,8 @@ class Elements:
         declared: the shape that elements must have, -1 for any size; None for any shape.
         constant: the static value that all pushed elements have, such as a shape that the gradient
             of a loop reads; None if they have none in common.
+        is_any_set: a traced or static bool: whether any element was set, without which their shape
+            is unknown; None if that does not matter.
     """
 
     dtype: np.dtype[Any]
@@ -63,13 +65,14 @@ class Elements:
     is_bounded: bool = False
     declared: tuple[int, ...] | None = None
     constant: Constant | None = None
+    is_any_set: Any = None
 
     def __post_init__(self) -> None:
         """Register the class with JAX, once."""
         _register()
 
     def leaves(self) -> list[Any]:
-        """Return its arrays."""
+        """Return its arrays, those that every list of this form has."""
         return [leaf for leaf in (self.data, self.length) if leaf is not None]
 
     def like(self, other: Elements) -> Elements:
@@ -78,12 +81,19 @@ class Elements:
         If `other` has elements, the constant of the result is that of `other` or None. Zeros have
         at least the capacity of `other`, which inner loops may have increased.
         """
+        if other.is_any_set is not None and self.is_any_set is None:
+            return replace(self, is_any_set=np.True_).like(other)
         if other.data is None:
             return self
         if self.data is None:
             empty = replace(self, size=max(self.size, other.size))
             return replace(empty.filled(other.data.shape[1:]), constant=other.constant)
         return self if self.constant == other.constant else replace(self, constant=None)
+
+    def with_flag_of(self, other: Elements) -> Elements:
+        """Return these elements with `is_any_set` if one of both has it."""
+        has_flag = self.is_any_set is not None or other.is_any_set is None
+        return self if has_flag else replace(self, is_any_set=np.True_)
 
     def filled(self, shape: tuple[int, ...]) -> Elements:
         """Return elements that are zeros of a shape.
@@ -137,7 +147,7 @@ class Elements:
         if add:
             value = value + elements.element(index)
         data = lax.dynamic_update_index_in_dim(elements.data, value, index, 0)
-        return replace(elements, data=data, constant=None)
+        return elements.with_data(data)
 
     def element(self, index: Any) -> Any:
         """Return one element.
@@ -168,10 +178,14 @@ class Elements:
         elements = self if self.data is not None else self.filled(rows.shape[1:])
         self.check_shape(elements, rows.shape[1:])
         if is_all(indices, self.size):
-            return replace(elements, data=elements.data + rows if add else rows, constant=None)
+            return elements.with_data(elements.data + rows if add else rows)
         target = elements.data.at[indices]
-        data = target.add(rows) if add else target.set(rows)
-        return replace(elements, data=data, constant=None)
+        return elements.with_data(target.add(rows) if add else target.set(rows))
+
+    def with_data(self, data: Any) -> Elements:
+        """Return the elements after some have been set, with their new array."""
+        is_any_set = None if self.is_any_set is None else np.True_
+        return replace(self, data=data, constant=None, is_any_set=is_any_set)
 
     def pushed(self, value: Any) -> Elements:
         """Return the elements with one more at the end."""
@@ -202,6 +216,17 @@ class Elements:
             self.check_shape(self, row.shape[1:])
             row = numpy.concatenate([self.data[: int(self.length)], row])
         return replace(self, data=row)
+
+    def check_set(self, state: dict[Hashable, Any], shape: tuple[int, ...] | None) -> None:
+        """Add to the guard that an element was set, unless the shape of a read is known.
+
+        Args:
+            state: the state.
+            shape: what the read declares, -1 for any size; None for any shape.
+        """
+        is_known = shape is not None and -1 not in shape
+        if self.is_any_set is not None and not is_known and GUARD in state:
+            state[GUARD] = state[GUARD] & self.is_any_set
 
     def check(self, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
         """Check that a value can be an element; the interpreter reports it if not.
@@ -333,8 +358,8 @@ def is_all(indices: Any, size: int) -> bool:
 
 @cache
 def _register() -> None:
-    def flatten(value: Elements) -> tuple[tuple[Any, Any], Any]:
-        return (value.data, value.length), (
+    def flatten(value: Elements) -> tuple[tuple[Any, Any, Any], Any]:
+        return (value.data, value.length, value.is_any_set), (
             value.dtype,
             value.size,
             value.may_grow,
@@ -343,8 +368,10 @@ def _register() -> None:
             value.constant,
         )
 
-    def unflatten(fixed: Any, leaves: tuple[Any, Any]) -> Elements:
+    def unflatten(fixed: Any, leaves: tuple[Any, Any, Any]) -> Elements:
         dtype, *others = fixed
-        return Elements(dtype, *leaves, *others)
+        data, length, is_any_set = leaves
+        arguments: list[Any] = [dtype, data, length, *others, is_any_set]
+        return Elements(*arguments)
 
     jax_module().tree_util.register_pytree_node(Elements, flatten, unflatten)

@@ -73,6 +73,7 @@ def form_of_both(first: Any, second: Any, subject: str) -> Any:
     first_leaves: list[Any] = [first]
     second_leaves: list[Any] = [second]
     if isinstance(first, Elements) and isinstance(second, Elements):
+        first, second = first.with_flag_of(second), second.with_flag_of(first)
         if first.data is None or second.data is None:
             return first if second.data is None else second
         first_leaves, second_leaves = first.leaves(), second.leaves()

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from tests.plugins.jit.small_graphs import HotSession, graph_def
 
+from graphmill import errors
+
 pytestmark = pytest.mark.jax
 
 LESS = "c(i: int32, n: int32, l: variant, x: float32) -> bool: y = Less(i, n); return y"
@@ -102,3 +104,58 @@ def test_zero_lists_and_list_sums_have_element_shapes() -> None:
         x="float32[3, 2]",
     )
     assert both(made, {"x:0": np.arange(6, dtype=np.float32).reshape(3, 2)}) == ["compiled"]
+
+
+SET = """b(i: int32, n: int32, l: variant, x: float32) -> (int32, int32, variant, float32):
+    one = Const(dtype=int32, value='int32: 1'); j = AddV2(i, one); m = Identity(n)
+    set = TensorListSetItem(l, i, x, element_dtype=float32); y = AddV2(x, x)
+    return j, m, set, y"""
+GET = """d(i: int32, n: int32, l: variant, x: float32) -> (int32, int32, variant, float32):
+    one = Const(dtype=int32, value='int32: 1'); j = AddV2(i, one); m = Identity(n)
+    none = Const(dtype=int32, value='int32: -1')
+    got = TensorListGetItem(l, i, none, element_dtype=float32); y = AddV2(x, got)
+    same = Identity(l)
+    return j, m, same, y"""
+RESERVED = (
+    "i = Const(dtype=int32, value='int32: 0')",
+    "size = Const(dtype=int32, value='int32: 4')",
+    "none = Const(dtype=int32, value='int32: -1')",
+    "l = TensorListReserve(none, size, element_dtype=float32)",
+    f"w = While([i, n, l, x], {TYPES}, cond=c, body=b)",
+)
+READS = {
+    "stack": "y = TensorListStack(w[2], none, element_dtype=float32)",
+    "gather": "y = TensorListGather(w[2], order, none, element_dtype=float32)",
+    "a loop": f"v = While([i, size, w[2], x], {TYPES}, cond=c, body=d); y = Identity(v[3])",
+}
+
+
+@pytest.mark.parametrize("read", READS)
+def test_unset_elements_have_a_shape_if_another_is_set(read: str) -> None:
+    order = "order = Const(dtype=int32, value='int32: [2, 0]')"
+    nodes = (*RESERVED, order, *READS[read].split("; "))
+    made = graph_def(*nodes, functions=(LESS, SET, GET), x="float32[2]", n="int32[]")
+    x = np.ones(2, np.float32)
+    assert both(made, {"x:0": x, "n:0": np.int32(3)}) == ["compiled"]
+    for mode in ("off", "eager"):
+        with (
+            HotSession(made, mode) as hot,
+            pytest.raises(errors.InvalidArgumentError, match="uninitialized"),
+        ):
+            hot.run("y:0", {"x:0": x, "n:0": np.int32(0)})
+
+
+def test_a_list_of_one_branch_may_be_unset() -> None:
+    filled = "f(l: variant, x: float32) -> variant: y = TensorListFromTensor(x, e); return y"
+    filled = filled.replace("y =", "e = Const(dtype=int32, value='int32: [2]'); y =")
+    same = "g(l: variant, x: float32) -> variant: y = Identity(l); return y"
+    chosen = (
+        "k = If(c, [l, x], Tin=[variant, float32], Tout=[variant], then_branch=f, else_branch=g)"
+    )
+    nodes = (*RESERVED[1:4], chosen, "y = TensorListStack(k[0], none, element_dtype=float32)")
+    made = graph_def(*nodes, functions=(filled, same), x="float32[4, 2]", c="bool[]")
+    x = np.ones((4, 2), np.float32)
+    both(made, {"x:0": x, "c:0": np.True_})
+    for mode in ("off", "eager"):
+        with HotSession(made, mode) as hot, pytest.raises(errors.InvalidArgumentError):
+            hot.run("y:0", {"x:0": x, "c:0": np.False_})
