@@ -9,7 +9,7 @@ import socket
 import pytest
 from tests.plugins.serving.served_models import TIMEOUT, options_for, write_line, write_waiting
 
-from graphmill_plugins.serving.rest import bounded_protocol
+from graphmill_plugins.serving.rest.application import Application
 from graphmill_plugins.serving.rest.direct_exchange import DirectExchange
 
 PREDICT = "/v1/models/m:predict"
@@ -34,13 +34,14 @@ def connection(serve, tmp_path):
 def direct(monkeypatch):
     """Return the list of the bodies that were answered without ASGI."""
     bodies = []
+    respond = Application.respond
 
-    class Recorded(DirectExchange):
-        def start(self, respond, head, body):
+    async def recorded(application, plan, client, body):
+        if isinstance(body, bytes):
             bodies.append(body)
-            super().start(respond, head, body)
+        return await respond(application, plan, client, body)
 
-    monkeypatch.setattr(bounded_protocol, "DirectExchange", Recorded)
+    monkeypatch.setattr(Application, "respond", recorded)
     return bodies
 
 

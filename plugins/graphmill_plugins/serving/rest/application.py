@@ -23,7 +23,7 @@ from graphmill_plugins.serving.rest.http_request import (
 from graphmill_plugins.serving.rest.http_status import error_body, http_status
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable
 
     from graphmill_plugins.serving.requests.server_core import ServerCore
 
@@ -41,6 +41,7 @@ _MAX_ROUTES: Final = 1024
 _CLOSE: Final = ((b"connection", b"close"),)
 """The header of an answer to a request whose body is not read to its end."""
 _MAX_DIGITS: Final = 18
+_NOT_ENCODED: Final = (b"", b"identity")
 _SMALL_GZIP: Final = 4096
 """Compressed bodies of at most this size are decompressed at once; larger ones in a thread."""
 
@@ -51,7 +52,7 @@ class _Route(NamedTuple):
     Attributes:
         api: the name of the API, for metrics.
         handler: answers the request; None if no API has this method and path.
-        model, version, label, verb: see `HttpRequest`.
+        model, version, label: see `HttpRequest`.
         error: answered instead, if the path is malformed.
     """
 
@@ -60,8 +61,25 @@ class _Route(NamedTuple):
     model: str = ""
     version: int | None = None
     label: str | None = None
-    verb: str = ""
     error: tuple[int, str] | None = None
+
+
+class RequestPlan(NamedTuple):
+    """What the head of a request says about its answer; made once for equal heads.
+
+    Attributes:
+        head: the head.
+        route: the handler and arguments of its method and path.
+        length: the declared number of bytes of the body; 0 if it declares none.
+        encoding: how the body is compressed, in lower case; b"" for not at all.
+        json_length: the header with the number of bytes of JSON before binary data; b"" for none.
+    """
+
+    head: RequestHead
+    route: _Route
+    length: int
+    encoding: bytes
+    json_length: bytes
 
 
 async def _metrics(core: ServerCore, request: HttpRequest) -> HttpResponse:
@@ -123,35 +141,55 @@ class Application:
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         """Answer one request; ASGI's interface."""
         client = scope["client"][0] if scope.get("client") else ""
-        head = RequestHead(scope["method"], scope["raw_path"], scope["headers"], client)
-        response = await self.respond(head, receive)
+        head = RequestHead(scope["method"], scope["raw_path"], scope["headers"])
+        response = await self.respond(self.plan(head), client, receive)
         if response is not None:
             await _send(send, response)
 
-    async def respond(self, head: RequestHead, receive: Receive) -> HttpResponse | None:
-        """Return the response to a request; None if the client has gone.
+    def plan(self, head: RequestHead) -> RequestPlan:
+        """Return how requests with a head are answered.
 
         Args:
-            head: the request.
-            receive: returns ASGI's messages with its body.
+            head: the head, whose Content-Length is a number.
         """
-        metrics = self._core.metrics
-        started = time.perf_counter()
         method, path = head.method, head.path.decode("latin-1")
         route = self._routes.get((method, path)) or self._new_route(method, path)
         headers = dict(reversed(head.headers))  # the first of each name
+        return RequestPlan(
+            head,
+            route,
+            int(headers.get(b"content-length") or 0),
+            headers.get(b"content-encoding", b"").lower(),
+            headers.get(JSON_LENGTH, b""),
+        )
+
+    async def respond(
+        self, plan: RequestPlan, client: str, body: bytes | Receive
+    ) -> HttpResponse | None:
+        """Return the response to a request; None if the client has gone.
+
+        Args:
+            plan: that of the request's head.
+            client: the address that it comes from; "" if that is unknown.
+            body: its whole body, or a function that returns ASGI's messages with the body.
+        """
+        metrics = self._core.metrics
+        started = time.perf_counter()
+        route = plan.route
         metrics.in_flight += 1
         received = reserved = 0
         try:
-            body, received = await self._read_body(headers, receive)
+            if isinstance(body, bytes):
+                content, received = body, self._reserve_whole(plan.length, body)
+            else:
+                content, received = await self._read_body(plan.length, body)
             reserved = received
-            encoding = headers.get(b"content-encoding", b"").lower()
-            if encoding not in (b"", b"identity"):
-                body = await self._decoded(body, encoding)
-                metrics.pending_bytes += len(body)
-                reserved += len(body)
+            if plan.encoding not in _NOT_ENCODED:
+                content = await self._decoded(content, plan.encoding)
+                metrics.pending_bytes += len(content)
+                reserved += len(content)
             request = HttpRequest(
-                route.model, route.version, route.label, route.verb, body, _json_length(headers)
+                route.model, route.version, route.label, content, _json_length(plan.json_length)
             )
             response = await self._answer(route, request)
         except _Disconnected:
@@ -164,18 +202,19 @@ class Application:
         finally:
             metrics.in_flight -= 1
             metrics.pending_bytes -= reserved
-        self._record(route, head, received, response, time.perf_counter() - started)
+        self._record(plan, client, received, response, time.perf_counter() - started)
         return response
 
     def _record(
         self,
-        route: _Route,
-        head: RequestHead,
+        plan: RequestPlan,
+        client: str,
         received: int,
         response: HttpResponse,
         seconds: float,
     ) -> None:
         """Count an answered request, and write it to the access log."""
+        head, route = plan.head, plan.route
         model = route.model if self._core.manager.is_known(route.model) else ""
         self._core.metrics.count(model, route.api, str(response.status), seconds)
         if ACCESS_LOG.isEnabledFor(logging.INFO):
@@ -183,7 +222,7 @@ class Application:
                 ACCESS_LOG, logging.INFO, "request", api=route.api, method=head.method,
                 path=head.path.decode("latin-1"), model=route.model, status=response.status,
                 milliseconds=round(seconds * 1000, 3), bytes_received=received,
-                bytes_sent=len(response.body), client=head.client,
+                bytes_sent=len(response.body), client=client,
             )  # fmt: skip
 
     async def _answer(self, route: _Route, request: HttpRequest) -> HttpResponse:
@@ -200,22 +239,22 @@ class Application:
             _log.exception("request failed")
             return _error(500, f"the server failed: {type(error).__name__}")
 
-    async def _read_body(
-        self, headers: Mapping[bytes, bytes], receive: Receive
-    ) -> tuple[bytes, int]:
+    def _reserve_whole(self, declared: int, body: bytes) -> int:
+        """Reserve the pending bytes of a body that has arrived whole; return their number."""
+        self._check_size(max(declared, len(body)))
+        self._core.metrics.pending_bytes += len(body)
+        return len(body)
+
+    async def _read_body(self, declared: int, receive: Receive) -> tuple[bytes, int]:
         """Return the body of a request, and the number of pending bytes that it has reserved."""
         metrics = self._core.metrics
-        # httptools has refused a length that is not a number.
-        declared = int(headers.get(b"content-length") or 0)
         self._check_size(declared)
         message = await receive()
         body = message.get("body", b"")
         if message["type"] == "http.disconnect":
             raise _Disconnected
         if not message["more_body"]:
-            self._check_size(len(body))
-            metrics.pending_bytes += len(body)
-            return body, len(body)
+            return body, self._reserve_whole(declared, body)
         reserved = 0
         parts = [body]
         received = len(body)
@@ -311,9 +350,8 @@ def _find_route(method: str, path: str) -> _Route:
     return _Route("", None, error=(404, f"there is nothing at {path[:200]}"))
 
 
-def _json_length(headers: Mapping[bytes, bytes]) -> int | None:
+def _json_length(text: bytes) -> int | None:
     """Return the number of bytes of JSON in a body, if binary data follows."""
-    text = headers.get(JSON_LENGTH)
     if not text:
         return None
     if not text.isdigit() or len(text) > _MAX_DIGITS:

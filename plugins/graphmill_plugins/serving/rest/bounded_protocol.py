@@ -5,7 +5,8 @@ now and then, or never reads its response, would hold a connection forever.
 
 Offers to change to another protocol, such as HTTP/2, are ignored.
 
-A request that arrives in one piece is answered by a `DirectExchange`, others through ASGI.
+A request that arrives in one piece is answered by a `DirectExchange`, others through ASGI. If its
+head is that of an earlier request, it is not parsed.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from graphmill_plugins.serving.rest.direct_exchange import DirectExchange
 from graphmill_plugins.serving.rest.http_request import RequestHead
 from graphmill_plugins.serving.rest.http_status import error_body
 from graphmill_plugins.serving.rest.joined_writes import JoinedWrites
+from graphmill_plugins.serving.rest.known_heads import KnownHeads
 from graphmill_plugins.serving.rest.lingering_close import LingeringClose
 from graphmill_plugins.serving.rest.upgrade_refusing_parser import (
     UpgradeRefusingParser,
@@ -27,7 +29,7 @@ from graphmill_plugins.serving.rest.upgrade_refusing_parser import (
 if TYPE_CHECKING:
     import asyncio
 
-    from graphmill_plugins.serving.rest.application import Application
+    from graphmill_plugins.serving.rest.application import Application, RequestPlan
 
 MAX_HEAD_BYTES: Final = 64 << 10
 """The largest request line with headers."""
@@ -38,10 +40,12 @@ class _BoundedProtocol(HttpToolsProtocol):  # type: ignore[misc]
 
     Attributes:
         application: answers the requests; the same that uvicorn calls.
+        heads: those of earlier requests to the server.
         seconds: how long a client may take to send a request, and to receive a response.
     """
 
     application: ClassVar[Application]
+    heads: ClassVar[KnownHeads]
     seconds: ClassVar[float]
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
@@ -53,6 +57,10 @@ class _BoundedProtocol(HttpToolsProtocol):  # type: ignore[misc]
         self._head_bytes = 0
         self._parts: list[bytes] | None = None
         """The body of a request that may still arrive in one piece."""
+        self._is_between = True
+        """Whether nothing of the next request has arrived, and the previous one was direct."""
+        self._answered: tuple[RequestPlan, bytes] | None = None
+        """The last direct request of the data that is being parsed: its plan and body."""
         self._receive_timer: asyncio.TimerHandle | None = None
         self._send_timer: asyncio.TimerHandle | None = None
 
@@ -76,8 +84,21 @@ class _BoundedProtocol(HttpToolsProtocol):  # type: ignore[misc]
     def data_received(self, data: bytes) -> None:
         if self._lingering.is_lingering:
             return
+        known = self.heads.find(data) if self._is_between else None
+        if known is not None and self._is_free():
+            self._unset_keepalive_if_required()
+            self._answer(*known, keep_alive=True)
+        else:
+            self._parse(data)
+
+    def _parse(self, data: bytes) -> None:
+        """Parse data, and answer the requests in it."""
+        was_between = self._is_between
         self._head_bytes += len(data)
         super().data_received(data)
+        answered, self._answered = self._answered, None
+        if answered is not None and was_between:
+            self.heads.add(data, *answered)
         if self.transport.is_closing():
             self._end_exchange()
             return
@@ -91,7 +112,7 @@ class _BoundedProtocol(HttpToolsProtocol):  # type: ignore[misc]
             self._receive_timer = self.loop.call_later(self.seconds, self._give_up_receiving)
 
     def on_message_begin(self) -> None:
-        self._is_in_head = True
+        self._is_in_head, self._is_between = True, False
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
@@ -118,7 +139,7 @@ class _BoundedProtocol(HttpToolsProtocol):  # type: ignore[misc]
         if parts is None:
             super().on_message_complete()
         else:
-            self._answer(b"".join(parts))
+            self._answer_parsed(b"".join(parts))
 
     def on_response_complete(self) -> None:
         self.transport.flush()
@@ -141,10 +162,15 @@ class _BoundedProtocol(HttpToolsProtocol):  # type: ignore[misc]
         return (
             self.url.startswith(b"/")
             and self.url.isascii()
-            and (self.cycle is None or self.cycle.response_complete)
-            and max(len(self.connections), len(self.tasks)) < self.limit_concurrency
+            and self._is_free()
             and not self.expect_100_continue
             and self.parser.get_method() not in (b"HEAD", b"CONNECT")
+        )
+
+    def _is_free(self) -> bool:
+        """Return whether a request may be answered now."""
+        return (self.cycle is None or self.cycle.response_complete) and (
+            max(len(self.connections), len(self.tasks)) < self.limit_concurrency
         )
 
     def _start_reading(self, parts: list[bytes]) -> None:
@@ -154,14 +180,21 @@ class _BoundedProtocol(HttpToolsProtocol):  # type: ignore[misc]
         for part in parts:
             super().on_body(part)
 
-    def _answer(self, body: bytes) -> None:
+    def _answer_parsed(self, body: bytes) -> None:
+        """Answer the request that was parsed."""
         parser = self.parser
         keep_alive = parser.get_http_version() != "1.0" and parser.should_keep_alive()
+        path = self.url.partition(b"?")[0]
+        head = RequestHead(parser.get_method().decode("ascii"), path, self.headers)
+        plan = self.application.plan(head)
+        self._is_between = keep_alive
+        self._answered = (plan, body) if keep_alive else None
+        self._answer(plan, body, keep_alive=keep_alive)
+
+    def _answer(self, plan: RequestPlan, body: bytes, *, keep_alive: bool) -> None:
         exchange = self.cycle = DirectExchange(self, keep_alive=keep_alive)
-        path, client = self.url.partition(b"?")[0], self.client[0] if self.client else ""
-        method = parser.get_method().decode("ascii")
-        head = RequestHead(method, path, self.headers, client)
-        exchange.start(self.application.respond, head, body)
+        client = self.client[0] if self.client else ""
+        exchange.start(self.application.respond(plan, client, body))
 
     def _is_receiving(self) -> bool:
         return self._is_in_body or (self._is_in_head and self._head_bytes > 0)
@@ -212,5 +245,5 @@ def bounded_protocol(application: Application, seconds: float) -> type[HttpTools
         application: answers the requests; the same that uvicorn calls.
         seconds: how long a client may take to send a request, and to receive a response.
     """
-    attributes = {"application": application, "seconds": seconds}
+    attributes = {"application": application, "heads": KnownHeads(), "seconds": seconds}
     return type("BoundedProtocol", (_BoundedProtocol,), attributes)

@@ -13,13 +13,9 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 from graphmill_plugins.serving.requests.eager_task import eager_task
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable
 
-    from graphmill_plugins.serving.rest.http_request import HttpResponse, RequestHead
-
-    Respond = Callable[
-        [RequestHead, Callable[[], Awaitable[dict[str, Any]]]], Awaitable[HttpResponse | None]
-    ]
+    from graphmill_plugins.serving.rest.http_request import HttpResponse
 
 _NOBODY_WAITS: Final = asyncio.Event()
 
@@ -62,20 +58,17 @@ class DirectExchange:
         self.response_started = False
         self.response_complete = False
 
-    def start(self, respond: Respond, head: RequestHead, body: bytes) -> None:
-        """Answer the request, in a task if that has to wait."""
+    def start(self, response: Awaitable[HttpResponse | None]) -> None:
+        """Send the response to the request, from a task if it has to wait."""
         connection = self._connection
-        task = eager_task(connection.loop, self._answer(respond, head, body))
+        task = eager_task(connection.loop, self._answer(response))
         if not task.done():
             connection.tasks.add(task)
             task.add_done_callback(connection.tasks.discard)
 
-    async def _answer(self, respond: Respond, head: RequestHead, body: bytes) -> None:
-        async def receive() -> dict[str, Any]:
-            return {"type": "http.request", "body": body, "more_body": False}
-
+    async def _answer(self, awaited: Awaitable[HttpResponse | None]) -> None:
         try:
-            response = await respond(head, receive)
+            response = await awaited
             if self._connection.flow.write_paused and not self.disconnected:
                 await self._connection.flow.drain()
             if response is not None and not self.disconnected:
@@ -86,13 +79,18 @@ class DirectExchange:
 
     def _write(self, response: HttpResponse) -> None:
         connection = self._connection
-        headers = [*connection.server_state.default_headers, *response.all_headers()]
         if (b"connection", b"close") in response.headers:
             self.keep_alive = False
-        elif not self.keep_alive:
-            headers.append((b"connection", b"close"))
-        lines = b"".join([b"%b: %b\r\n" % header for header in headers])
-        connection.transport.write(STATUS_LINE[response.status] + lines + b"\r\n" + response.body)
+            more = b""
+        else:
+            more = b"" if self.keep_alive else b"connection: close\r\n"
+        defaults = b"".join(
+            [b"%b: %b\r\n" % one for one in connection.server_state.default_headers]
+        )
+        connection.transport.write(
+            b"%b%b%b%b\r\n%b"
+            % (STATUS_LINE[response.status], defaults, response.header_lines(), more, response.body)
+        )
         self.response_started = self.response_complete = True
         if not self.keep_alive:
             connection.transport.close()

@@ -17,13 +17,11 @@ class RequestHead(NamedTuple):
         method: as "POST".
         path: its path, still quoted, without the query.
         headers: names in lower case, and values.
-        client: the address that it comes from; "" if that is unknown.
     """
 
     method: str
     path: bytes
     headers: list[tuple[bytes, bytes]]
-    client: str
 
 
 class HttpRequest(NamedTuple):
@@ -33,7 +31,6 @@ class HttpRequest(NamedTuple):
         model: the name of the model in its path; "" for none.
         version: the version in its path.
         label: the label of a version in its path.
-        verb: the method of the API, such as "predict".
         body: its body.
         json_length: how many bytes of the body are JSON, before binary data; None for all.
     """
@@ -41,7 +38,6 @@ class HttpRequest(NamedTuple):
     model: str
     version: int | None
     label: str | None
-    verb: str
     body: bytes
     json_length: int | None = None
 
@@ -73,3 +69,12 @@ class HttpResponse(NamedTuple):
             *lengths,
             *self.headers,
         ]
+
+    def header_lines(self) -> bytes:
+        """Return all headers as lines."""
+        if self.json_length is None and not self.headers:
+            return b"content-type: %b\r\ncontent-length: %d\r\n" % (
+                self.content_type,
+                len(self.body),
+            )
+        return b"".join([b"%b: %b\r\n" % header for header in self.all_headers()])

@@ -25,24 +25,26 @@ class JoinedWrites:
     def __init__(self, transport: asyncio.Transport | LingeringClose) -> None:
         self._transport = transport
         self._head = b""
+        self.is_closing = transport.is_closing
+        self._send = transport.write
 
     def write(self, data: bytes) -> None:
         """Send data, or keep it if it is a head."""
-        if self._transport.is_closing():
+        if self.is_closing():
             return
         head, self._head = self._head, b""
         if head:
-            self._transport.write(head + data)
+            self._send(head + data)
         elif _is_head(data):
             self._head = data
         else:
-            self._transport.write(data)
+            self._send(data)
 
     def flush(self) -> None:
         """Send a head that waits for a body; answers to HEAD have none."""
         head, self._head = self._head, b""
-        if head and not self._transport.is_closing():
-            self._transport.write(head)
+        if head and not self.is_closing():
+            self._send(head)
 
     def close(self) -> None:
         """Send a head that waits, and close."""

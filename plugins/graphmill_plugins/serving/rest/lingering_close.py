@@ -38,6 +38,7 @@ class LingeringClose:
         self._should_linger = should_linger
         self._seconds = seconds
         self._timer: asyncio.TimerHandle | None = None
+        self.write = transport.write
 
     @property
     def is_lingering(self) -> bool:
@@ -46,7 +47,7 @@ class LingeringClose:
 
     def is_closing(self) -> bool:
         """Return whether `close` was called, or the connection is lost."""
-        return self.is_lingering or self._transport.is_closing()
+        return self._timer is not None or self._transport.is_closing()
 
     def close(self) -> None:
         """Close the connection, or its half; a second call always closes it."""
