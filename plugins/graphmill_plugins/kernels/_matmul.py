@@ -7,6 +7,7 @@ thread computes each piece.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -72,6 +73,12 @@ def product_into(a: Any, b: Any, out: Any) -> Any:
             parts = [(a[cut], b, out[cut]) for cut in _cuts(rows, pieces)]
         HELPERS.run([partial(np.matmul, left, right, out=part) for left, right, part in parts])
     return out
+
+
+def product_alone(a: Any, b: Any, out: Any) -> None:
+    """Write the product of two matrices to `out` on this thread, for a piece of shared work."""
+    with _blas_threads() or nullcontext():
+        np.matmul(a, b, out=out)
 
 
 def matmul_of(xp: ArrayNamespace) -> Callable[[Any, Any], Any]:

@@ -72,17 +72,55 @@ def test_convolution_is_the_sum_over_windows(spec: tuple[Any, ...]) -> None:
     )
 
 
+@pytest.mark.parametrize("dilation", [1, 2])
+@pytest.mark.parametrize("images", [1, 2, 7])
 @pytest.mark.parametrize("stride", [1, 2])
 def test_blocks_of_rows_and_images_change_nothing(
-    monkeypatch: pytest.MonkeyPatch, stride: int
+    monkeypatch: pytest.MonkeyPatch, stride: int, images: int, dilation: int
 ) -> None:
-    rows, cols = make_axis(9, 3, stride, 1, "SAME"), make_axis(10, 2, stride, 1, "SAME")
-    x, kernel = normal(3, 9, 10, 4), normal(3, 2, 4, 5)
-    whole = numpy_conv.conv2d(x, kernel, rows, cols)
-    for size in (1, 1000, 5000):
-        monkeypatch.setattr(numpy_conv, "BLOCK_BYTES", size)
-        monkeypatch.setattr(numpy_conv, "_ROW_BLOCK_BYTES", size)
-        np.testing.assert_allclose(numpy_conv.conv2d(x, kernel, rows, cols), whole, atol=1e-12)
+    rows = make_axis(9, 3, stride, dilation, "SAME")
+    cols = make_axis(10, 2, stride, dilation, "SAME")
+    x, kernel = normal(images, 9, 10, 4), normal(3, 2, 4, 5)
+    expected = naive(x, kernel, rows, cols)
+    monkeypatch.setattr(numpy_conv, "_MIN_PIXELS", 1)
+    monkeypatch.setattr(numpy_conv, "_MIN_SHARED", 1)
+    for size in (1, 1000, 5000, 1 << 20):
+        monkeypatch.setattr(numpy_conv, "_BLOCK_BYTES", size)
+        got = numpy_conv.conv2d(x, kernel, rows, cols)
+        np.testing.assert_allclose(got, expected, atol=1e-12)
+
+
+def test_products_of_many_small_images_take_all_of_them() -> None:
+    rows, cols = make_axis(3, 3, 1, 1, "SAME"), make_axis(4, 2, 1, 1, "VALID")
+    x, kernel = normal(90, 3, 4, 4), normal(3, 2, 4, 5)
+    x[5, 1, 2, 3] = np.inf
+    x[7, 0, 0, 0] = np.nan
+    with np.errstate(invalid="ignore"):
+        expected = naive(x, kernel, rows, cols)
+        got = numpy_conv.conv2d(x, kernel, rows, cols)
+    np.testing.assert_allclose(got, expected, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("images", "height", "width", "overlap"),
+    [
+        (1, 1, 1, 0),
+        (1, 33, 40, 24),
+        (1, 112, 112, 2),
+        (8, 28, 28, 2),
+        (300, 7, 7, 2),
+        (2, 3, 500, 9),
+    ],
+)
+def test_blocks_hold_each_output_once(images: int, height: int, width: int, overlap: int) -> None:
+    shape = (images, height, width, 64)
+    counts = np.zeros(shape[:2], int)
+    for block in numpy_conv._blocks_of_windows(shape, 3 * 128 * 4, 9 * 128 * 64, overlap):
+        counts[block] += 1
+        pixels = counts[block].size * width
+        is_last = block[0].stop >= images and block[1].stop == height
+        assert is_last or pixels >= min(numpy_conv._MIN_PIXELS, images * height * width) // 2
+    assert (counts == 1).all()
 
 
 @given(geometry)
@@ -117,7 +155,7 @@ def test_depthwise_pieces_change_nothing(
     rows, cols = make_axis(9, 3, stride, 1, "SAME"), make_axis(10, 2, stride, 1, "SAME")
     x, kernel = normal(images, 9, 10, 4), normal(3, 2, 4, 1)
     whole = numpy_conv.depthwise(x, kernel, rows, cols)
-    monkeypatch.setattr(numpy_conv, "_MIN_SHARED", 1)
+    monkeypatch.setattr(numpy_conv, "_MIN_SHARED_DEPTHWISE", 1)
     for work in (1 << 26, 100, 1):
         monkeypatch.setattr(numpy_conv, "_MAX_DEPTHWISE_WORK", work)
         np.testing.assert_array_equal(numpy_conv.depthwise(x, kernel, rows, cols), whole)
