@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 DISABLE_VARIABLE: Final = "GRAPHMILL_DISABLE_PASSES"
 """Environment variable: names of passes to disable, separated by commas."""
 
+_BEFORE_PLACEMENT: Final = "PRE_PLACEMENT"
+
 
 class PassOptions:
     """The argument of a pass besides the graph.
@@ -120,6 +122,9 @@ def _is_named(name: str, names: str | frozenset[str]) -> bool:
 def run_passes(phase: str, graph: Graph, options: PassOptions) -> None:
     """Run the passes of a phase, which change `graph` in place.
 
+    From `POST_PLACEMENT` on, nodes whose kernel overrides their op's have lost their roles
+    (`policies/overriding_kernels.py`).
+
     With `GRAPHMILL_VALIDATE=1` the graph is checked before and after each pass
     (`lowering/verify.py`).
 
@@ -131,6 +136,11 @@ def run_passes(phase: str, graph: Graph, options: PassOptions) -> None:
     """
     validates = is_validation_on()
     passes = options.host.passes
+    if phase != _BEFORE_PLACEMENT and options.host.kernels.has_several_suppliers:
+        # Imported here: sessions without kernels of other suppliers do not need it.
+        from graphmill.lowering.policies.overriding_kernels import withdraw_roles
+
+        withdraw_roles(graph, options)
     for name, schedule in passes.scheduled_in(phase):
         if is_switched_off(name) or _is_named(name, options.forbidden):
             continue

@@ -16,6 +16,7 @@ import graphmill
 from graphmill.plugin.host import default_host
 from graphmill.runtime.kernels.kernel import kernel
 from graphmill.testing.fakes.third_party_plugin import ThirdPartyPlugin
+from graphmill.testing.tier_programs import PROGRAMS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -62,6 +63,10 @@ def odd_lowering(_trace: Any, *values: Any) -> Any:
     return odd(*values)
 
 
+def add_seven_lowering(_trace: Any, x: Any, y: Any) -> Any:
+    return x * y + np.float32(7)
+
+
 def host_with_odd(op: str, **declared: Any) -> graphmill.Host:
     """Return a host on which a plugin computes an op of floats differently."""
     (type_attr,) = (attr.name for attr in default_host().ops.get(op).attrs if attr.type == "type")
@@ -103,14 +108,16 @@ def graph_with(op: str) -> graphmill.Graph:
 
 
 def values_of(
-    graph: graphmill.Graph,
+    graph: Any,
     fetches: list[str],
     host: graphmill.Host,
     config: Mapping[str, Any],
     feeds: Mapping[str, Any],
+    *initializers: str,
 ) -> list[Any]:
     """Return the values of the last of some steps."""
     with graphmill.Session(graph=graph, host=host, config=dict(config)) as session:
+        session.run([], targets=list(initializers))
         values: list[Any] = []
         for _ in range(STEPS):
             values = session.run(fetches, dict(feeds))
@@ -118,13 +125,18 @@ def values_of(
 
 
 def check_tiers(
-    graph: graphmill.Graph, fetches: list[str], host: graphmill.Host, feeds: Mapping[str, Any]
+    graph: Any,
+    fetches: list[str],
+    host: graphmill.Host,
+    feeds: Mapping[str, Any],
+    *initializers: str,
 ) -> list[Any]:
     """Check that all tiers return the results of a session without passes; return these."""
     plain = {"graphmill": {"jit": "off"}, "graph_options": WITHOUT_PASSES}
-    expected = values_of(graph, fetches, host, plain, feeds)
+    expected = values_of(graph, fetches, host, plain, feeds, *initializers)
     for tier in TIERS:
-        got = values_of(graph, fetches, host, {"graphmill": {"jit": tier}}, feeds)
+        config = {"graphmill": {"jit": tier}}
+        got = values_of(graph, fetches, host, config, feeds, *initializers)
         for fetch, value, other in zip(fetches, got, expected, strict=True):
             np.testing.assert_allclose(value, other, 1e-6, err_msg=f"{fetch} with jit {tier}")
     return expected
@@ -197,3 +209,103 @@ def test_segment_op_with_an_overriding_kernel_is_kept() -> None:
     feeds = {"data:0": np.ones((4, 3), np.float32)}
     (value,) = check_tiers(graph, ["out:0"], host, feeds)
     np.testing.assert_allclose(value, np.full((2, 3), np.tanh(0.5)), 1e-6)
+
+
+@pytest.mark.parametrize("backend", [None, "numpy"])
+def test_constant_of_an_overriding_kernel_is_not_copied_into_clusters(backend: str | None) -> None:
+    @kernel("Const", backend=backend, priority=10, types={"dtype": ["float32"]})
+    def overriding(xp: Any, value: Any) -> Any:
+        return value + np.float32(7)
+
+    graph = graphmill.Graph()
+    with graph.as_default():
+        x = graph.placeholder("float32", [], name="x")
+        product = graphmill.ops.math.mul(x, graph.constant(2.0))
+        graphmill.ops.math.sqrt(product, name="y")
+    host = graphmill.Host(plugins=[ThirdPartyPlugin(kernels=[overriding])])
+    (value,) = check_tiers(graph, ["y:0"], host, {"x:0": 4.0})
+    assert value == 6.0
+
+
+def test_loop_whose_condition_is_overridden_has_no_known_trip_count() -> None:
+    @kernel("Less", priority=10)
+    def overriding(xp: Any, x: Any, y: Any) -> Any:
+        return xp.less(xp.add(x, 2), y)
+
+    graph = graphmill.Graph()
+    with graph.as_default():
+        x = graph.placeholder("float32", [2], name="x")
+        arrays = graphmill.ops.tensor_array
+        handle, flow = arrays.tensor_array_v3(
+            0, dtype="float32", element_shape=[2], dynamic_size=True
+        )
+        *_, flow = graphmill.while_loop(
+            lambda i, *_: graphmill.ops.math.less(i, 5),
+            lambda i, a, flow: (i + 1, a * 0.5, arrays.tensor_array_write_v3(handle, i, a, flow)),
+            [graph.constant(0), x, flow],
+        )
+        indices = graphmill.ops.math.range(0, arrays.tensor_array_size_v3(handle, flow), 1)
+        stacked = arrays.tensor_array_gather_v3(handle, indices, flow, dtype="float32")
+        graphmill.ops.math.neg(stacked, name="y")
+    host = graphmill.Host(plugins=[ThirdPartyPlugin(kernels=[overriding])])
+    (value,) = check_tiers(graph, ["y:0"], host, {"x:0": [4.0, 8.0]})
+    np.testing.assert_array_equal(value, [[-4.0, -8.0], [-2.0, -4.0], [-1.0, -2.0]])
+
+
+@pytest.mark.parametrize("context", ["function", "If branch", "While body"])
+def test_overriding_kernel_of_a_call_runs(context: str) -> None:
+    def overriding(_xp: Any, *values: Any) -> Any:
+        *others, x = values[-1]
+        return (*others, x + 40)
+
+    program = PROGRAMS[context]
+    graph = program.graph_def(default_host().ops)
+    (op,) = {node.op for node in graph.node if "func" in str(node.attr)}
+    kernels = [kernel(op, priority=10)(overriding)]
+    host = graphmill.Host(plugins=[ThirdPartyPlugin(kernels=kernels)])
+    (value,) = check_tiers(graph, [program.fetch], host, program.feeds)
+    assert value == 42
+
+
+def test_overriding_kernel_between_rows_sees_no_padding() -> None:
+    @kernel("Neg", priority=10)
+    def overriding(xp: Any, x: Any) -> Any:
+        return xp.add(x, np.float32(x.shape[0]))  # depends on the number of rows
+
+    graph = graphmill.Graph()
+    with graph.as_default():
+        ids = graph.placeholder("int32", [6], name="ids")
+        rows = graph.placeholder("float32", [6, 2], name="rows")
+        table = graphmill.Variable(np.zeros((9, 2), np.float32), name="table")
+        unique, positions = graphmill.ops.array.unique(ids)
+        size = graphmill.ops.array.shape(unique)[0]
+        sums = graphmill.ops.math.unsorted_segment_sum(rows, positions, size)
+        update = graphmill.ops.state.resource_scatter_add(
+            table.handle, unique, graphmill.ops.math.neg(sums)
+        )
+        with graph.control_dependencies([update]):
+            graphmill.ops.array.identity(table.read_value(), name="y")
+        initializer = table.initializer.name
+    host = graphmill.Host(plugins=[ThirdPartyPlugin(kernels=[overriding])])
+    feeds = {"ids:0": [1, 2, 1, 4, 2, 1], "rows:0": np.ones((6, 2), np.float32)}
+    (value,) = check_tiers(graph, ["y:0"], host, feeds, initializer)
+    np.testing.assert_array_equal(value[1], np.full(2, STEPS * (3 + 3)))
+
+
+@pytest.mark.parametrize("form", ["traced", "lowered"])
+def test_label_of_one_of_two_equal_clusters_selects_its_kernel(form: str) -> None:
+    def add_seven(xp: Any, x: Any, y: Any) -> Any:
+        return x * y + np.float32(7)
+
+    declared = {} if form == "traced" else {"backend": "numpy", "lowering": add_seven_lowering}
+    labelled = kernel("Mul", label="mine", **declared)(add_seven)
+    graph = graphmill.Graph()
+    with graph.as_default():
+        for name, attrs in (("plain", {}), ("labelled", {"_kernel": "mine"})):
+            x = graph.placeholder("float32", [], name=f"{name}/x")
+            product = graph.create_op("Mul", [x, x], attrs=attrs)
+            graphmill.ops.math.sqrt(graph.outputs_of(product)[0], name=name)
+    host = graphmill.Host(plugins=[ThirdPartyPlugin(kernels=[labelled])])
+    feeds = {"plain/x:0": 3.0, "labelled/x:0": 3.0}
+    values = check_tiers(graph, ["plain:0", "labelled:0"], host, feeds)
+    np.testing.assert_array_equal(values, [3.0, 4.0])

@@ -24,6 +24,7 @@ from graphmill.runtime.kernels.kernel_choice import (
     no_kernel_message,
 )
 from graphmill.runtime.kernels.kernel_signature import check_signature
+from graphmill.runtime.kernels.lowering_registry import supplier_of
 from graphmill.runtime.process.fork import fork_safe_lock
 
 if TYPE_CHECKING:
@@ -85,6 +86,7 @@ class KernelRegistry:
         self._unchecked: set[KernelDef] = set()
         self._refused: dict[KernelDef, str] = {}
         self._unsupported: list[tuple[Mapping[str, str] | str, object]] = []
+        self._suppliers: set[object] = set()
         self._version = 0
         self._registrations_of: dict[tuple[Any, ...], tuple[list[Registration], int]] = {}
         self._choices: dict[tuple[Any, ...], Found] = {}
@@ -107,6 +109,7 @@ class KernelRegistry:
         with self._lock:
             for definition in declared:
                 self._add_definition(definition, owner)
+            self._suppliers.add(supplier_of(owner))
             self._changed()
 
     def add_module(
@@ -123,6 +126,7 @@ class KernelRegistry:
         with self._lock:
             for op in ops:
                 self._modules_by_op.setdefault(op, []).append(lazy)
+            self._suppliers.add(supplier_of(owner))
             self._changed()
 
     def add_family(
@@ -143,6 +147,7 @@ class KernelRegistry:
             self._modules_by_family.setdefault(family, []).extend(
                 _LazyModule(module, backend, owner, listed.get(module)) for module in modules
             )
+            self._suppliers.add(supplier_of(owner))
             self._changed()
 
     def add_unsupported(self, reasons: Mapping[str, str] | str, owner: object = None) -> None:
@@ -183,14 +188,31 @@ class KernelRegistry:
     def may_have(self, op_def: OpDef) -> bool:
         """Return whether an op may have a kernel; imports nothing, unlike `registrations`."""
         with self._lock:
-            modules = (
-                *self._modules_by_family.get(op_def.family, ()),
-                *self._modules_by_op.get(op_def.name, ()),
-            )
-            return bool(self._by_op.get(op_def.name)) or any(
-                module not in self._loaded and module.is_for(op_def.name, None)
-                for module in modules
-            )
+            return bool(self._by_op.get(op_def.name)) or bool(self._modules_for(op_def))
+
+    def _modules_for(self, op_def: OpDef) -> list[_LazyModule]:
+        """Return the modules that may have kernels of an op and are not imported yet."""
+        modules = (
+            *self._modules_by_family.get(op_def.family, ()),
+            *self._modules_by_op.get(op_def.name, ()),
+        )
+        return [
+            module
+            for module in modules
+            if module not in self._loaded and module.is_for(op_def.name, None)
+        ]
+
+    @property
+    def has_several_suppliers(self) -> bool:
+        """Whether kernels of more than one supplier are registered."""
+        return len(self._suppliers) > 1
+
+    def suppliers_of(self, op_def: OpDef) -> set[object]:
+        """Return the suppliers that may have a kernel for an op; imports nothing."""
+        with self._lock:
+            owners = [entry.owner for entry in self._by_op.get(op_def.name, ())]
+            owners += [module.owner for module in self._modules_for(op_def)]
+        return set(map(supplier_of, owners))
 
     def registrations(
         self, op_def: OpDef, backends: Sequence[str] | None = None

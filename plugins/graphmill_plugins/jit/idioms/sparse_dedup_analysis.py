@@ -67,7 +67,7 @@ class SparseDedupAnalysis:
         self.uniform_inputs: dict[Node, tuple[int, ...]] = {}
         is_on = not is_switched_off(NAME)
         for node in graph.nodes:
-            if is_on and node.op == UNIQUE:
+            if is_on and node.op == UNIQUE and self._has_role(node):
                 self._analyse(node)
         self._inside = frozenset().union(*self.members.values())
 
@@ -144,6 +144,8 @@ class SparseDedupAnalysis:
     def _kind_after(self, edge: Edge, kind: str) -> str | None:
         """Return the role of a consumer's output: "" if it has none, None if it is not allowed."""
         node, position = edge.dst, edge.dst_input
+        if not (self._has_role(node) or self._choices.takes_distinct_rows(node)):
+            return None
         if kind is not _POSITIONS and node.op_def.traits.forwards:
             return kind
         if kind is _ROWS:
@@ -161,6 +163,10 @@ class SparseDedupAnalysis:
             if position == self._position(node, "indices"):
                 return "" if node.op_def.traits.writes else _ROWS
         return None
+
+    def _has_role(self, node: Node) -> bool:
+        """Return whether a node computes what its op says."""
+        return not self._choices.why_role_may_not_hold(node)
 
     def _position(self, node: Node, role: str) -> int | None:
         """Return the input of a row op that holds the row indices or the rows."""
