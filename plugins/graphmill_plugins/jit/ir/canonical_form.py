@@ -1,10 +1,10 @@
 """Canonical forms: clusters with equal forms are compiled to equal programs.
 
 A form lists the nodes of a cluster and its functions in the order in which they are computed: op,
-attrs, inputs. Names of nodes and functions are not in it, except of nodes whose kernel is made for
-them, nor are the values of large constants, which are arguments of programs. Clusters whose nodes
-come in another order have different forms, so some equal clusters are not found, but clusters with
-equal forms always are equal.
+attrs, kernel, inputs. Names of nodes and functions are not in it, except of nodes whose kernel is
+made for them, nor are the values of large constants, which are arguments of programs. Clusters
+whose nodes come in another order have different forms, so some equal clusters are not found, but
+clusters with equal forms always are equal.
 """
 
 from __future__ import annotations
@@ -105,15 +105,18 @@ class _Forms:
             return node.op, value.dtype, value.shape
         functions = {(one.name, hash(one)) for one in followed_functions(node)}
         attrs = []
-        # Attrs that the op does not declare are only notes.
+        # Attrs that the op does not declare are only notes, but for one that selects the kernel.
         for name in [one.name for one in node.op_def.attrs if one.name in node.attrs]:
             value = self._attr(node, node.attrs[name], functions)
             if value is None:
                 return None
             attrs.append(value)
         choice = self._bodies.choices.of(node, refuses=False)
-        name = node.name if isinstance(choice, LoweringChoice) and choice.is_of_node else ""
-        return node.op, handle, tuple(attrs), name
+        if not isinstance(choice, LoweringChoice):
+            return node.op, handle, tuple(attrs)
+        name = node.name if choice.is_of_node else ""
+        kernel = None if choice.kernel is None else choice.kernel.definition
+        return node.op, handle, tuple(attrs), name, kernel, choice.lowering
 
     def _attr(self, node: Node, value: Any, functions: Collection[tuple[str, int]]) -> Any:
         """Return the form of an attr's value in a tuple; None if it has none."""
