@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -62,7 +63,7 @@ def patch_blocks(
     least one row.
     """
     images, height = shape[:2]
-    row_bytes = int(np.prod(shape[2:])) * itemsize
+    row_bytes = prod(shape[2:]) * itemsize
     rows = max(1, min(height, block_bytes // row_bytes))
     images_at_once = (
         max(1, min(images, block_bytes // (row_bytes * height))) if rows == height else 1

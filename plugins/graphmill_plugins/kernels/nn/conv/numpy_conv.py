@@ -24,7 +24,7 @@ No function writes to its inputs.
 from __future__ import annotations
 
 from functools import partial
-from math import gcd
+from math import gcd, prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -309,7 +309,7 @@ def _columns_of(x: Array, rows: Axis, cols: Axis, taps: range) -> Array:
 def _depthwise_cuts(shape: tuple[int, ...], taps: int) -> list[tuple[slice, slice]]:
     """Cut an output (N, OH, OW, C) into blocks of images and rows; small ones stay whole."""
     images, height = shape[:2]
-    work = taps * int(np.prod(shape))
+    work = taps * prod(shape)
     count = (
         max(2 * HELPERS.processors, work // _MAX_DEPTHWISE_WORK)
         if work > _MIN_SHARED_DEPTHWISE
