@@ -25,7 +25,15 @@ from graphmill.batch.contents import (
     only_input,
 )
 from graphmill.batch.row import Row
-from graphmill.errors import DataLossError, InvalidArgumentError, OpError
+from graphmill.errors import (
+    DataLossError,
+    FailedPreconditionError,
+    InvalidArgumentError,
+    NotFoundError,
+    OpError,
+    PermissionDeniedError,
+    UnknownError,
+)
 from graphmill.files.damaged_zip import DAMAGED_ARRAY, DAMAGED_ZIP
 from graphmill.files.stream import open_stream
 
@@ -49,6 +57,14 @@ _DAMAGED_ARCHIVE: Final[tuple[type[Exception], ...]] = (
 )
 """The exceptions that reading a damaged `.npz` file raises."""
 
+_UNREADABLE: Final = (
+    NotFoundError,
+    PermissionDeniedError,
+    FailedPreconditionError,
+    UnknownError,
+)
+"""The errors of files that cannot be opened: links to nothing, folders and the like."""
+
 
 class RowReader:
     """Read the rows of files for the inputs of a model.
@@ -58,9 +74,6 @@ class RowReader:
         columns: the columns of tables that the only input takes; empty to choose by name.
         whole_files: whether a text file is one text, rather than one on each line.
         on_note: is called with notes, such as on columns that no input takes.
-
-    Raises (from `read`):
-        OpError: a file cannot be opened.
     """
 
     def __init__(
@@ -87,10 +100,10 @@ class RowReader:
         }
 
     def read(self, sources: Iterable[SourceFile]) -> Iterator[Row]:
-        """Yield the rows of all files, in order; a damaged part of a file is a row's error."""
+        """Yield the rows of all files, in order; a file or part that cannot be read is an error."""
         index, before = 0, 0
         for source in sources:
-            for line, content, position in self._formats[source.format](source):
+            for line, content, position in self._parts(source):
                 yield Row(index, source.label, line, content, before + position)
                 index += 1
             before += source.size
@@ -100,6 +113,12 @@ class RowReader:
         for index, value in enumerate(values):
             content = Members(dict(value) if hasattr(value, "keys") else value)
             yield Row(index, "", None, content)
+
+    def _parts(self, source: SourceFile) -> Parts:
+        try:
+            yield from self._formats[source.format](source)
+        except _UNREADABLE as error:
+            yield None, error, source.size
 
     def _whole_file(self, source: SourceFile) -> Parts:
         yield None, WholeFile(source.path), source.size

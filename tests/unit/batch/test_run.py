@@ -382,6 +382,22 @@ def test_damaged_file_is_an_error(sums: str, tmp_path: Path, name: str) -> None:
     assert not (tmp_path / "out.csv.partial").exists()
 
 
+def test_links_to_nothing_are_bad_rows(sums: str, tmp_path: Path) -> None:
+    folder = tmp_path / "rows"
+    folder.mkdir()
+    (folder / "a.txt").write_text("1 2 3\n")
+    (folder / "b.txt").symlink_to(tmp_path / "nothing.txt")
+    (folder / "c.npy").symlink_to(folder / "c.npy")
+    (folder / "d.tfrecord").symlink_to(tmp_path / "nothing")
+    np.save(folder / "e.npy", np.ones(3))
+    for each in (folder, f"{folder}/*"):
+        out = tmp_path / "out.csv"
+        report = batch.run(sums, each, out, keep_going=True, overwrite=True)
+        assert (report.rows, report.failures) == (2, 3)
+        with pytest.raises(errors.OpError, match=r"b\.txt"):
+            batch.run(sums, each, out, overwrite=True)
+
+
 def test_files_that_do_not_exist_are_errors(sums: str, table: Path, tmp_path: Path) -> None:
     (tmp_path / "none").mkdir()
     for each, message in (
