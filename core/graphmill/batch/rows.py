@@ -181,8 +181,8 @@ class RowReader:
             try:
                 record = next(records, None)
             except DataLossError as error:
-                rest = "the rest of the file is skipped"
-                fault = DataLossError(f"{source.label}:{number}: {error.message}; {rest}")
+                text = f"{source.label}:{number}: {error.message}; the rest is skipped"
+                fault = DataLossError(text)
                 yield number, fault, source.size
                 return
             if record is None:

@@ -534,6 +534,20 @@ def test_standard_input_is_read(sums: str, tmp_path: Path, monkeypatch: pytest.M
     assert rows_of(tmp_path / "out.csv")[0]["file"] == "stdin"
 
 
+def test_cut_records_of_standard_input_are_reported(
+    sums: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with tf_record.TFRecordWriter(tmp_path / "rows.tfrecord") as writer:
+        writer.write(b"")
+
+    class Stdin:
+        buffer = io.BytesIO((tmp_path / "rows.tfrecord").read_bytes()[:-1])
+
+    monkeypatch.setattr(sys, "stdin", Stdin)
+    with pytest.raises(errors.DataLossError, match=r"^stdin:1: .*; the rest is skipped"):
+        batch.run(sums, "-", tmp_path / "out.csv", stdin_format="tfrecord")
+
+
 def test_missing_file_in_a_list_of_paths_leaves_nothing_behind(
     sums: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
