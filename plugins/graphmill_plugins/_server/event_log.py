@@ -12,7 +12,10 @@ import json
 import logging
 import sys
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 LEVELS: Final = ("debug", "info", "warning", "error")
 FORMATS: Final = ("text", "json")
@@ -55,19 +58,30 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(fields, ensure_ascii=False, default=str)
 
 
-def write_events(level: str, form: str) -> logging.Handler:
+def write_events(level: str, form: str, others: Sequence[str] = ()) -> logging.Handler:
     """Write the records of graphmill's loggers to stderr from now on; return the handler.
 
     Args:
         level: one of `LEVELS`.
         form: one of `FORMATS`.
+        others: loggers of other packages, whose warnings and errors are written, too.
     """
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter())
     logger = logging.getLogger(_LOGGER)
     logger.setLevel(level.upper())
     logger.addHandler(handler)
+    for name in others:
+        other = logging.getLogger(name)
+        other.setLevel(max(logger.level, logging.WARNING))
+        other.addHandler(handler)
     return handler
+
+
+def stop_writing(handler: logging.Handler, others: Sequence[str] = ()) -> None:
+    """Undo `write_events`, except for the levels of the loggers."""
+    for name in (_LOGGER, *others):
+        logging.getLogger(name).removeHandler(handler)
 
 
 def _event(record: logging.LogRecord) -> str:

@@ -10,7 +10,13 @@ import click
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi.cluster import Settings, common_options
 from graphmill.spi.models import allow_option, tags_option, trust_option
-from graphmill_plugins._server.event_log import FORMATS, LEVELS, log_event, write_events
+from graphmill_plugins._server.event_log import (
+    FORMATS,
+    LEVELS,
+    log_event,
+    stop_writing,
+    write_events,
+)
 from graphmill_plugins._server.ready_line import print_ready
 from graphmill_plugins._server.stop_signals import stop_signal
 from graphmill_plugins.serving.models.model_settings import ModelSettings, settings_of_path
@@ -19,6 +25,7 @@ from graphmill_plugins.serving.server_options import ServerOptions
 
 _DEFAULTS = ServerOptions()
 _MEGABYTE = 1 << 20
+_OTHER_LOGGERS = ("uvicorn", "asyncio")
 _log = logging.getLogger("graphmill.serving")
 _PORT = click.IntRange(0, 65535)
 
@@ -168,11 +175,11 @@ def serve_model(
         trust=trust or None,
         tags=tags,
     )
-    handler = write_events(log_level, log_format)
+    handler = write_events(log_level, log_format, _OTHER_LOGGERS)
     try:
         _serve(options, grace, as_json=settings.as_json)
     finally:
-        logging.getLogger("graphmill").removeHandler(handler)
+        stop_writing(handler, _OTHER_LOGGERS)
 
 
 def _serve(options: ServerOptions, grace: float, *, as_json: bool) -> None:

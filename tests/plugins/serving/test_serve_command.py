@@ -53,6 +53,20 @@ def test_command_prints_its_address_and_ends_on_a_signal(tmp_path, number):
     assert request["bytes_received"] == len(body)
 
 
+@pytest.mark.parametrize(("level", "count"), [("info", 1), ("error", 0)])
+def test_warnings_of_the_http_server_are_events(tmp_path, level, count):
+    model = write_line(tmp_path / "half")
+    with start(model, "--log-level", level, "--log-format", "json") as process:
+        host, port = process.stdout.readline().split("//")[1].rsplit(":", 1)
+        with socket.create_connection((host, int(port)), timeout=TIMEOUT) as connection:
+            connection.sendall(b"no request\r\n\r\n")
+            assert connection.recv(100).startswith(b"HTTP/1.1 400 ")
+        process.terminate()
+        _, log = process.communicate(timeout=TIMEOUT)
+    events = [(one["level"], one["event"]) for one in map(json.loads, log.splitlines())]
+    assert events.count(("warning", "Invalid HTTP request received.")) == count
+
+
 def test_addresses_are_printed_as_json(tmp_path):
     with start(write_line(tmp_path / "half"), "--json") as process:
         (url,) = json.loads(process.stdout.readline())["ready"]

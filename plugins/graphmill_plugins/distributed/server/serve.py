@@ -24,6 +24,7 @@ from graphmill_plugins._server.event_log import (
     FORMATS,
     LEVELS,
     log_event,
+    stop_writing,
     write_events,
 )
 from graphmill_plugins._server.ready_line import print_ready
@@ -143,7 +144,7 @@ def serve(
         finally:
             server.stop(grace)
     log_event(_log, logging.INFO, "stopped", address=address)
-    logging.getLogger("graphmill").removeHandler(handler)
+    stop_writing(handler)
 
 
 def _config(text: str | None, metrics_port: int | None) -> Any:
