@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import shutil
 import threading
 from dataclasses import replace
@@ -101,9 +102,9 @@ def test_a_version_whose_model_is_removed_while_it_is_loaded_is_unloaded(
     assert [version.state for version in versions.values()] == [State.END] * 2
 
 
-def test_no_request_is_lost_while_versions_are_swapped(serve, tmp_path):
-    write_line(tmp_path / "m" / "1", 1.0)
-    server, client = serve(options_for(tmp_path / "m"))
+@contextlib.contextmanager
+def asking(server):
+    """Send requests from four threads; the value is the list of the answers."""
     answers, stop = [], threading.Event()
 
     def ask():
@@ -115,15 +116,57 @@ def test_no_request_is_lost_while_versions_are_swapped(serve, tmp_path):
     threads = [threading.Thread(target=ask) for _ in range(4)]
     for thread in threads:
         thread.start()
-    for number in range(2, 6):
-        write_line(tmp_path / "m" / str(number), float(number))
-        update(server)
-    stop.set()
-    for thread in threads:
-        thread.join()
+    try:
+        yield answers
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+
+
+def test_no_request_is_lost_while_versions_are_swapped(serve, tmp_path):
+    write_line(tmp_path / "m" / "1", 1.0)
+    server, client = serve(options_for(tmp_path / "m"))
+    with asking(server) as answers:
+        for number in range(2, 6):
+            write_line(tmp_path / "m" / str(number), float(number))
+            update(server)
     assert {status for status, _ in answers} == {200}
     # Not the last answer of those: version 4 may have begun it before the last swap.
     assert client.post(PREDICT, X)[1] == {"predictions": [7.0]}
+
+
+def test_no_request_is_lost_while_versions_break_and_return(serve, tmp_path):
+    folder = tmp_path / "m"
+    write_line(folder / "1", 1.0)
+    server, client = serve(options_for(folder))
+    expected = []
+
+    def answered():
+        update(server)
+        expected.append(client.post(PREDICT, X)[1]["predictions"][0])
+
+    with asking(server) as answers:
+        (folder / "2").mkdir()  # a folder that is being written
+        answered()
+        (folder / "2" / "saved_model.pb").write_bytes(b"\xff" * 100)
+        answered()
+        shutil.rmtree(folder / "2")
+        answered()
+        write_line(folder / "3", 3.0)
+        answered()
+        (folder / "3" / "saved_model.pb").write_bytes(b"")  # of the version that is served
+        answered()
+        shutil.rmtree(folder / "3")
+        answered()
+        folder.rename(tmp_path / "gone")
+        answered()
+        (tmp_path / "gone").rename(folder)
+        write_line(folder / "3", 4.0)
+        answered()
+    assert {status for status, _ in answers} == {200}
+    assert {document["predictions"][0] for _, document in answers} <= {3.0, 5.0, 6.0}
+    assert expected == [3.0, 3.0, 3.0, 5.0, 5.0, 3.0, 3.0, 6.0]
 
 
 def test_a_version_finishes_its_requests_before_it_is_unloaded(serve, tmp_path):
