@@ -17,46 +17,17 @@ import numpy as np
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi.kernels import cancellable, check_cancelled
 from graphmill_plugins.kernels._support import check_size
+from graphmill_plugins.kernels.nn.ctc._few_prefixes import best_prefixes
+from graphmill_plugins.kernels.nn.ctc._prefix_trie import PrefixTrie
 
 _NEVER: Final = -math.inf
 _LOWEST: Final = np.finfo(np.float64).min
 _EXTENSIONS_PER_BATCH: Final = 1 << 16  # extensions in a batch of sequences: they fit in a cache
+_FEW_PREFIXES: Final = 24  # prefixes of a batch up to which Python's numbers are faster than arrays
 _NO_PREFIX: Final = 0  # the id in empty slots of a beam
+_TOO_FEW: Final = "Less leaves in the beam search than requested."
 
 Path = tuple[list[int], float]
-
-
-class _Trie:
-    """A trie of prefixes: each id stands for a parent's id and a label."""
-
-    def __init__(self, roots: int, classes: int) -> None:
-        self._classes = classes
-        self._roots = roots
-        self._ids: dict[int, int] = {}
-        self._keys: list[int] = []
-
-    def extend(self, keys: list[int]) -> list[int]:
-        """Return the ids of prefixes for keys `parent's id * classes + label`."""
-        ids, first = self._ids, self._roots + 1
-        return [ids.setdefault(key, len(ids) + first) for key in cancellable(keys)]
-
-    @property
-    def size(self) -> int:
-        """The exclusive upper bound of all ids."""
-        return self._roots + 1 + len(self._ids)
-
-    def labels(self, prefix: int, merge_repeated: bool) -> list[int]:
-        """Return the labels of a prefix, without repetitions if `merge_repeated`."""
-        if len(self._keys) < len(self._ids):
-            self._keys = list(self._ids)
-        reversed_labels: list[int] = []
-        last = -1
-        while prefix > self._roots:
-            prefix, label = divmod(self._keys[prefix - self._roots - 1], self._classes)
-            if not (merge_repeated and label == last):
-                reversed_labels.append(label)
-            last = label
-        return reversed_labels[::-1]
 
 
 class _Beams:
@@ -69,7 +40,7 @@ class _Beams:
     def __init__(self, count: int, width: int, classes: int) -> None:
         shape = (count, width + 1)
         self._width, self._classes = width, classes
-        self.trie = _Trie(count, classes)
+        self.trie = PrefixTrie(count, classes)
         self.prefix = np.full(shape, _NO_PREFIX, np.intp)
         self.prefix[:, 0] = np.arange(1, count + 1)
         self._parent = np.full(shape, _NO_PREFIX, np.intp)
@@ -268,6 +239,11 @@ def beam_search(
         steps = lengths[part]
         check_cancelled()
         scores = _log_softmax(logits[: max(int(steps[0]), 0), part])
+        if len(part) * width <= _FEW_PREFIXES and np.isfinite(scores).all():
+            for column, sequence in enumerate(part.tolist()):
+                own = scores[: max(int(steps[column]), 0), column]
+                all_paths[sequence] = _few_paths(own, width, paths, merge_repeated)
+            continue
         beams = _Beams(len(part), width, classes)
         for step, row in enumerate(scores):
             check_cancelled()
@@ -280,7 +256,16 @@ def beam_search(
 def _paths(beams: _Beams, index: int, paths: int, merge_repeated: bool) -> list[Path]:
     prefixes = beams.prefix[index, :paths].tolist()
     if _NO_PREFIX in prefixes:
-        raise InvalidArgumentError("Less leaves in the beam search than requested.")
+        raise InvalidArgumentError(_TOO_FEW)
     totals = beams.total[index, :paths].tolist()
     labels = [beams.trie.labels(prefix, merge_repeated) for prefix in cancellable(prefixes)]
     return list(zip(labels, totals, strict=True))
+
+
+def _few_paths(scores: Any, width: int, paths: int, merge_repeated: bool) -> list[Path]:
+    """Return the best paths of a sequence with finite scores, of shape (steps, classes)."""
+    trie = PrefixTrie(1, scores.shape[1])
+    found = best_prefixes(scores, width, trie)[:paths]
+    if len(found) < paths:
+        raise InvalidArgumentError(_TOO_FEW)
+    return [(trie.labels(prefix, merge_repeated), total) for prefix, total in cancellable(found)]
