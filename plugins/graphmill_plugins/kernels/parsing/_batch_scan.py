@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import numpy as np
+from google.protobuf.message import DecodeError
 
 from graphmill import dtypes
 from graphmill.errors import DataLossError, InvalidArgumentError
@@ -46,6 +47,10 @@ _T = TypeVar("_T")
 _MAX_LENGTHS: Final = 4  # lengths of the examples of a batch, for layouts to be worthwhile
 _UNCHECKED: Final = 1024  # rows between two checks whether the step was cancelled
 _OFFSETS: Final = {kind: offset for offset, kind in enumerate(KINDS)}
+_MANY_LISTS: Final = 192  # lists of strings from which on a call of protobuf is worthwhile
+_LARGER_HEADERS: Final = np.array([1 << 7 * size for size in range(1, 5)], np.int64)
+"""The sizes of strings from which on tag and size take one more byte."""
+_HEADER_SIZES: Final = np.arange(2, 7)
 DECODERS: Final = {dtypes.float32: floats_of, dtypes.int64: small_integers_of}
 """The function that decodes a table of bytes, by type; it returns None for longer varints."""
 _LISTS: Final = {number << 3 | LENGTH: dtype for number, dtype in NUMBERS.items()}
@@ -483,6 +488,10 @@ def _strings(cells: Sequence[bytes]) -> tuple[Value, Value]:
     ]
     if len(items) == len(cells):  # each cell is one short string
         return string_array(items), np.ones(len(cells), np.int64)
+    if len(cells) >= _MANY_LISTS:
+        found = _strings_of_many(cells)
+        if found is not None:
+            return found
     items = []
     counts = []
     for cell in checked(cells):
@@ -498,6 +507,29 @@ def _strings(cells: Sequence[bytes]) -> tuple[Value, Value]:
             items.append(cell[start:offset])
         counts.append(len(items) - before)
     return string_array(items), np.array(counts, np.int64)
+
+
+def _strings_of_many(cells: Sequence[bytes]) -> tuple[Value, Value] | None:
+    """Parse all lists of strings as one, which their concatenated bytes are.
+
+    Return None if one is malformed or encoded in an unusual way. The encoded size of each string
+    tells where the lists end: in total they are all bytes only if nothing else is among them.
+    """
+    from graphmill.spi.protos import proto  # most graphs parse no lists of strings
+
+    content = b"".join(cells)
+    try:
+        items = list(proto.BytesList.FromString(content).value)
+    except DecodeError:
+        return None
+    sizes = np.fromiter(map(len, items), np.int64, len(items))
+    ends = np.zeros(len(items) + 1, np.int64)
+    np.cumsum(sizes + _HEADER_SIZES[np.searchsorted(_LARGER_HEADERS, sizes, "right")], out=ends[1:])
+    cell_ends = np.cumsum(np.fromiter(map(len, cells), np.int64, len(cells)))
+    strings = ends.searchsorted(cell_ends)
+    if ends[-1] != len(content) or (ends[strings] != cell_ends).any():
+        return None
+    return string_array(items), np.diff(strings, prepend=0)
 
 
 def _numbers(cells: Sequence[bytes], dtype: DType) -> tuple[Value, Value]:

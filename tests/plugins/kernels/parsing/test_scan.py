@@ -13,6 +13,7 @@ from graphmill import dtypes
 from graphmill.errors import DataLossError, InvalidArgumentError
 from graphmill.proto.example_pb2 import Example
 from graphmill.proto.wire import length_delimited, write_varint
+from graphmill_plugins.kernels.parsing import _batch_scan
 from graphmill_plugins.kernels.parsing._batch_scan import Scan
 from graphmill_plugins.kernels.parsing._entry_headers import Headers
 from graphmill_plugins.kernels.parsing.sequence_columns import FeatureListScan
@@ -53,6 +54,44 @@ _floats = st.lists(st.floats(width=32, allow_nan=False), max_size=40)
 _integers = st.lists(st.integers(-(2**63), 2**63 - 1), max_size=40)
 _strings = st.lists(st.binary(max_size=200), max_size=4)
 _examples = st.fixed_dictionaries({}, optional={"f": _floats, "i": _integers, "s": _strings})
+
+
+_raw_lists = st.one_of(
+    st.lists(st.binary(max_size=300), max_size=4).map(lambda texts: b"".join(map(_text, texts))),
+    st.binary(max_size=6),  # malformed, most often
+    st.just(b"\n\x81\x00a"),  # a size of more bytes than necessary
+    st.just(message(2, b"another field")),
+)
+
+
+def _text(text: bytes) -> bytes:
+    return message(1, text)
+
+
+@settings(deadline=None)
+@given(st.lists(_raw_lists, min_size=1, max_size=6))
+def test_lists_of_strings_parsed_as_one_match_those_parsed_one_by_one(cells):
+    together = _batch_scan._strings_of_many(cells)
+    try:
+        values, counts = _batch_scan._strings(cells)  # too few to be parsed together
+    except (DataLossError, IndexError):
+        assert together is None
+        return
+    if together is not None:
+        assert together[0].tolist() == values.tolist()
+        assert together[1].tolist() == counts.tolist()
+        assert together[1].dtype == counts.dtype
+
+
+def test_many_lists_of_strings_are_parsed_as_one():
+    cells = [b"".join(map(_text, [b"", b"a" * n][: n % 3])) for n in range(400)]
+    together = _batch_scan._strings_of_many(cells)
+    assert together is not None
+    assert together[1].tolist() == [n % 3 for n in range(400)]
+    scan = Scan(Headers((b"s",)), [""] * 400, "example")
+    scan.add_examples([example(entry(b"s", message(1, cell))) for cell in cells])
+    (found,) = scan.columns([(b"s", dtypes.string)])
+    assert found.values.tolist() == together[0].tolist()
 
 
 @settings(deadline=None)
