@@ -164,8 +164,9 @@ def test_broken_executor_fails_only_its_sessions(body, message, host_with) -> No
     host = host_with(EXECUTOR.format(body=body))
     config = proto.ConfigProto()
     config.experimental.executor_type = "BAD"
-    with pytest.raises(errors.InternalError, match=message):
+    with pytest.raises(errors.InternalError, match=f"graphmill-bad.*{message}") as caught:
         run(host, config)
+    assert caught.value.plugin == "bad"
     assert run(host) == -2.0
 
 

@@ -19,7 +19,7 @@ from graphmill.explain.trace_completion import complete_trace, partition_graph
 from graphmill.runtime.executor import ExecutorArgs, ExecutorBarrier
 from graphmill.runtime.rendezvous import HOST, TransferArgs
 from graphmill.runtime.steps.call_frame import CallFrame
-from graphmill.runtime.steps.cancel_grace import CancellationGracePeriod
+from graphmill.runtime.steps.cancel_grace import CancellationGracePeriod, executor_failure
 from graphmill.runtime.steps.deadlock_detector import DeadlockDetector
 from graphmill.runtime.steps.step_container import StepContainer
 from graphmill.runtime.steps.step_runner import StepRunner, running
@@ -117,10 +117,7 @@ class WorkerStep:
             self._collectives.step_failed(error)
             raise
         except Exception as error:
-            kinds = ", ".join(sorted({type(item.executor).__name__ for item in items}))
-            failure = InternalError(
-                f"the executor ({kinds}) failed: {type(error).__name__}: {error}"
-            )
+            failure = executor_failure(error, [item.executor for item in items])
             self._rendezvous.start_abort(failure)
             raise failure from error
         else:

@@ -11,10 +11,10 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Self
 
-from graphmill.errors import CancelledError, OpError
+from graphmill.errors import CancelledError, InternalError, OpError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
     from types import TracebackType
 
     from graphmill.runtime.executor import Executor, ExecutorArgs
@@ -117,12 +117,32 @@ def not_ended(
     """
     cancellation = args.parent_cancellation
     reason = (cancellation and cancellation.reason) or CancelledError("the step was cancelled")
-    names = " and ".join(sorted({_name(executor) for executor in executors})) or "a kernel"
-    plugins = [e.owner.error_plugin for e in executors if e.owner and e.owner.error_plugin]
+    names = _names(executors) or "a kernel"
     return type(reason)(
         f"{reason.message}; after {seconds:g} s {names} had not ended the run: {why}",
-        plugin=plugins[0] if plugins else None,
+        plugin=_plugin(executors),
     )
+
+
+def executor_failure(error: Exception, executors: Collection[Executor]) -> InternalError:
+    """Return the error of a run in which an executor raised an exception.
+
+    Args:
+        error: the exception.
+        executors: the executors of the run; the message names them with their distributions.
+    """
+    text = f"{_names(executors)} failed: {type(error).__name__}: {error}"
+    return InternalError(text, plugin=_plugin(executors))
+
+
+def _names(executors: Collection[Executor]) -> str:
+    return " and ".join(sorted({_name(executor) for executor in executors}))
+
+
+def _plugin(executors: Collection[Executor]) -> str | None:
+    """Return the first plugin that is not built in, of those that supplied the executors."""
+    plugins = [e.owner.error_plugin for e in executors if e.owner and e.owner.error_plugin]
+    return plugins[0] if plugins else None
 
 
 def _name(executor: Executor) -> str:

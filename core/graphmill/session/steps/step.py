@@ -10,7 +10,6 @@ import numpy as np
 
 from graphmill.errors import (
     CancelledError,
-    InternalError,
     InvalidArgumentError,
     OpError,
     ResourceExhaustedError,
@@ -20,7 +19,7 @@ from graphmill.runtime.executor import ExecutorArgs, ExecutorBarrier
 from graphmill.runtime.process.references import counts_prove_ownership, references_to
 from graphmill.runtime.process.shutdown import SHUTDOWN
 from graphmill.runtime.steps.call_frame import CallFrame
-from graphmill.runtime.steps.cancel_grace import CancellationGracePeriod
+from graphmill.runtime.steps.cancel_grace import CancellationGracePeriod, executor_failure
 from graphmill.runtime.steps.deadlock_detector import DeadlockDetector
 from graphmill.runtime.steps.step_container import StepContainer
 from graphmill.runtime.steps.step_runner import RUNNING, StepRunner, leave
@@ -145,10 +144,7 @@ def run_executors(
         describe_interrupted(interrupt, args, session.graph)
         raise
     except Exception as error:
-        kinds = ", ".join(sorted({type(item.executor).__name__ for item in items}))
-        raise InternalError(
-            f"the executor ({kinds}) failed: {type(error).__name__}: {error}"
-        ) from error
+        raise executor_failure(error, [item.executor for item in items]) from error
     else:
         is_done = True
         if began:
