@@ -25,6 +25,7 @@ from graphmill.runtime.steps.frame_ids import ROOT_FRAME_ITERATION
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from graphmill.registry import Provenance
     from graphmill.runtime.devices.device import Device
     from graphmill.runtime.steps.cancellation import CancellationManager
     from graphmill.runtime.steps.waits import WaitRecord
@@ -108,9 +109,13 @@ class Rendezvous(ABC):
     Threads: all methods may be called from any thread. `done` is called once, outside of all locks,
     by the thread that completes the pair: the receiver's, the sender's, or one that aborts or
     cancels.
+
+    Attributes:
+        owner: the plugin whose transport created it; set by the session, unset for others.
     """
 
-    __slots__ = ()
+    __slots__ = ("owner",)
+    owner: Provenance
 
     @abstractmethod
     def send(self, key: str, args: TransferArgs, value: Value, is_dead: bool = False) -> None:

@@ -120,6 +120,28 @@ def test_one_that_fails_is_named(made: Any, text: str) -> None:
         assert session.run("here:0", {x: [1, 2]}).tolist() == [1, 4]
 
 
+@pytest.mark.parametrize("method", ["send", "recv_async"])
+@pytest.mark.parametrize("kind", [OSError, ValueError])
+def test_failed_transfer_names_the_plugin(method: str, kind: type[Exception]) -> None:
+    class Broken(graphmill.spi.IntraProcessRendezvous):
+        def send(self, key: str, args: Any, value: Any, is_dead: bool = False) -> None:
+            if method == "send":
+                raise kind("cable cut")
+            super().send(key, args, value, is_dead)
+
+        def recv_async(self, key: str, args: Any, done: Any) -> None:
+            if method == "recv_async":
+                raise kind("cable cut")
+            super().recv_async(key, args, done)
+
+    graph, x, _, there = two_devices()
+    with session_with(Carrier(Broken()), graph) as session:
+        text = f"Broken.{method} of plugin 'Carrier'.*cable cut"
+        with pytest.raises(errors.InternalError, match=text) as caught:
+            session.run(there, {x: [1, 2]})
+    assert caught.value.plugin == "Carrier"
+
+
 def test_invalid_transport_is_refused() -> None:
     class Plugin:
         @graphmill.hookimpl

@@ -58,6 +58,7 @@ def rendezvous_maker(
             rendezvous = transport.new_rendezvous(step_id)
             if not isinstance(rendezvous, Rendezvous):
                 raise TypeError(f"it created {rendezvous!r}, which is not a Rendezvous")
+            rendezvous.owner = owner
         except OpError as error:
             error.locate(plugin=owner.plugin)
             raise

@@ -39,6 +39,8 @@ _MAX_INPUTS: Final = 8
 """The maximum number of inputs of a failed node that are described."""
 _COPIES: Final = ("to_device", "to_host")
 """Methods of a device that copy values; kernels and executors call them."""
+_TRANSFERS: Final = ("send", "recv_async")
+"""Methods of a rendezvous, which a plugin's transport may have created; kernels call them."""
 # What NumPy and kernels raise for bad values; any other class is a bug of the kernel.
 _BAD_VALUE: Final = (ValueError, IndexError, OverflowError, ZeroDivisionError)
 # What kernels and executors use of any value.
@@ -54,26 +56,34 @@ def as_status(error: BaseException, kernel: OpKernel | None) -> OpError:
         status: OpError = ResourceExhaustedError(f"out of memory: {text}")
     elif isinstance(error, RecursionError):
         status = ResourceExhaustedError(f"functions call each other too deeply: {text}")
+    elif (fault := _fault_below(error)) is not None:
+        what, plugin = fault
+        status = InternalError(f"{what} failed: {text}{_no_array_note(error)}", plugin=plugin)
     elif isinstance(error, _BAD_VALUE):
         status = InvalidArgumentError(str(error) or text)
     else:
         source = kernel.definition.source if kernel is not None else "of the executor"
-        what = _failed_copy(error) or f"the kernel {source}"
-        status = InternalError(f"{what} failed: {text}{_no_array_note(error)}")
+        status = InternalError(f"the kernel {source} failed: {text}{_no_array_note(error)}")
     status.__cause__ = error
     return status
 
 
-def _failed_copy(error: BaseException) -> str:
-    """Return the method of a device that raised an error while it copied a value, or ""."""
+def _fault_below(error: BaseException) -> tuple[str, str | None] | None:
+    """Return the method of a device or transport that raised an error, and its plugin.
+
+    None stands for an error of the kernel or executor that called it, or of an unknown plugin.
+    """
     from graphmill.runtime.devices.device import Device  # it imports this package
+    from graphmill.runtime.rendezvous import Rendezvous
 
     for frame, _ in walk_tb(error.__traceback__):
-        name, owner = frame.f_code.co_name, frame.f_locals.get("self")
-        if name in _COPIES and isinstance(owner, Device):
-            kind = type(owner)
-            return f"{kind.__module__}.{kind.__qualname__}.{name} of the device {owner.name}"
-    return ""
+        name, called = frame.f_code.co_name, frame.f_locals.get("self")
+        method = f"{type(called).__module__}.{type(called).__qualname__}.{name}"
+        if name in _COPIES and isinstance(called, Device):
+            return f"{method} of the device {called.name}", None
+        if name in _TRANSFERS and isinstance(called, Rendezvous) and hasattr(called, "owner"):
+            return f"{method} of {called.owner}", called.owner.error_plugin
+    return None
 
 
 def _no_array_note(error: BaseException) -> str:

@@ -81,6 +81,7 @@ def graph() -> graphmill.Graph:
     return made
 
 
+@pytest.mark.parametrize("kind", [RuntimeError, ValueError])
 @pytest.mark.parametrize(
     ("copy_in", "copy_out", "fetch", "method", "node"),
     [
@@ -98,9 +99,12 @@ def test_the_error_names_the_method_and_the_device(
     fetch: str,
     method: str,
     node: str | None,
+    kind: type[Exception],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     faults = Faults()
     faults.copy_in, faults.copy_out = copy_in, copy_out
+    monkeypatch.setattr(Faults, "error", lambda: kind("the link is down"))
     host = graphmill.Host(plugins=[Plugin(faults)])
     with (
         graphmill.Session(graph=graph, host=host, config={"graphmill": {"jit": "off"}}) as session,
@@ -108,7 +112,7 @@ def test_the_error_names_the_method_and_the_device(
     ):
         session.run(f"{fetch}:0", {"x:0": [1.0, 2.0]})
     assert f"test_failed_copies.Toy.{method} of the device {DEVICE} failed" in str(caught.value)
-    assert "RuntimeError: the link is down" in str(caught.value)
+    assert f"{kind.__name__}: the link is down" in str(caught.value)
     assert "the kernel" not in str(caught.value)
     assert caught.value.node == node
     if node != "scaled/_recv":
