@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from graphmill.spi import Value
 
 _MAX_ARGWHERE_SIZE = 64  # elements up to which `np.argwhere` is faster
+_MAX_LISTED = 64  # integers up to which a dict is faster than NumPy calls
 _MIN_HASHED = 2048  # integers from which on a hash table is faster than sorting
 _MAX_HASH_ROUNDS = 16  # attempts, after which the remaining values are sorted
 _SPREADING = 0x9E3779B97F4A7C15  # 2**64 divided by the golden ratio: Fibonacci hashing
@@ -28,7 +29,7 @@ def _first_occurrences(x: Value) -> tuple[Value, Value]:
 
     Also return for each element the index of its value in that list. Every NaN is distinct.
     """
-    if x.dtype.kind == "O":
+    if x.dtype.kind == "O" or (x.size <= _MAX_LISTED and x.dtype.kind in "iu"):
         items = x.tolist()
         seen = {value: index for index, value in enumerate(dict.fromkeys(items))}
         inverse_indices = np.fromiter(map(seen.__getitem__, items), np.int64, x.size)
@@ -87,7 +88,7 @@ def _first_of_each_by_hash(x: Value) -> Value:
 def _with_inverse(first_of_each: Value) -> tuple[Value, Value]:
     """Return the first occurrences of values and each element's value index in that list."""
     is_first = first_of_each == np.arange(first_of_each.size)
-    return is_first.nonzero()[0], (np.cumsum(is_first) - 1)[first_of_each]
+    return is_first.nonzero()[0], (is_first.cumsum() - 1)[first_of_each]
 
 
 def _in_order_of_occurrence(first: Value, inverse: Value) -> tuple[Value, Value]:
@@ -187,7 +188,9 @@ def where(condition: Value) -> Value:
         raise UnimplementedError("No WhereOp available for float16; try Where of `x != 0`")
     if condition.ndim == 0:
         raise InvalidArgumentError("WhereOp: a scalar has no indices, expected rank 1 or more")
-    if condition.ndim == 1 or not _MAX_ARGWHERE_SIZE <= condition.size < 1 << 32:
+    if condition.ndim == 1:
+        return condition.nonzero()[0].reshape(-1, 1)  # a third of the time of `np.argwhere`
+    if not _MAX_ARGWHERE_SIZE <= condition.size < 1 << 32:
         return np.argwhere(condition)
     return _indices(np.flatnonzero(condition).astype(np.uint32), condition.shape)
 

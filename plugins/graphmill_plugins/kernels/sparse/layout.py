@@ -304,7 +304,7 @@ def positions_with_empty_rows(rows: Value, empty: Value) -> tuple[Any, Any, Any]
         The last one is None if the elements are sorted and no row is empty.
     """
     positions = np.arange(len(rows), dtype=np.int64)
-    added = np.flatnonzero(empty)
+    added = empty.nonzero()[0]
     is_in_order = not (rows[1:] < rows[:-1]).any()
     if is_in_order and not len(added):
         return positions, added, None
@@ -313,8 +313,8 @@ def positions_with_empty_rows(rows: Value, empty: Value) -> tuple[Any, Any, Any]
         # NumPy's stable sort of 16-bit integers is a radix sort.
         by_row = np.argsort(rows.astype(np.int16) if len(empty) < 1 << 15 else rows, kind="stable")
         rows = rows[by_row]
-    moved = positions + np.cumsum(empty)[rows]
-    filled = np.searchsorted(rows, added) + np.arange(len(added))
+    moved = positions + empty.cumsum()[rows]
+    filled = rows.searchsorted(added) + np.arange(len(added))
     if is_in_order:
         return moved, added, filled
     original = np.empty_like(moved)
