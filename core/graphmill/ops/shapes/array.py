@@ -12,6 +12,7 @@ from graphmill.errors import InvalidArgumentError
 from graphmill.ops.inference.output_bounds import OutputBound, bounded_by
 from graphmill.ops.inference.tensor_shape import UNKNOWN_SHAPE, TensorShape, merged_size
 from graphmill.ops.shapes.shared import blocks, common, diagonals
+from graphmill.ops.shapes.shared.paddings import with_paddings, with_pads
 from graphmill.ops.shapes.shared.slices import strided_slice
 
 if TYPE_CHECKING:
@@ -263,13 +264,7 @@ def sliced(op: ShapeContext) -> TensorShape:
 
 def padded(op: ShapeContext) -> TensorShape:
     """Return the shape of `Pad`, `PadV2` and `MirrorPad`."""
-    shape, pads = op.inputs[0], op.value("paddings")
-    if pads is None:
-        rank = shape.rank if shape.rank is not None else op.shape("paddings").with_rank(2)[0]
-        return UNKNOWN_SHAPE if rank is None else TensorShape((None,) * rank)
-    if (pads < 0).any():
-        raise InvalidArgumentError(f"Paddings must be non-negative, got {pads.tolist()}")
-    return TensorShape(map(_with_pads, shape.with_rank(len(pads)), pads.tolist()))
+    return with_paddings(op, op.inputs[0])
 
 
 def tiled(op: ShapeContext) -> TensorShape:
@@ -350,10 +345,6 @@ def bitcast(op: ShapeContext) -> TensorShape:
         return op.inputs[0].concatenate([source // target])
     merged_size(op.inputs[0].with_rank_at_least(1)[-1], target // source)
     return op.inputs[0][:-1]
-
-
-def _with_pads(size: Size, pads: Sequence[int]) -> Size:
-    return common.sized(size, lambda n: n + pads[0] + pads[1])
 
 
 def _cut(size: Size, start: Size, length: Size) -> Size:
@@ -453,7 +444,7 @@ def pads_removed(op: ShapeContext) -> TensorShape:
     op.shape("paddings").merge_with((rank, 2))
     if pads is None:
         return TensorShape((None,) * rank)
-    return TensorShape(map(_with_pads, shape.with_rank(rank), (-pads).tolist()))
+    return TensorShape(map(with_pads, shape.with_rank(rank), (-pads).tolist()))
 
 
 @bounded_by(OutputBound.INPUT)

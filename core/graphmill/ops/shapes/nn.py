@@ -13,6 +13,7 @@ from graphmill.ops.inference.output_bounds import OutputBound, bounded_by
 from graphmill.ops.inference.tensor_shape import SCALAR, UNKNOWN_SHAPE, TensorShape, merged_size
 from graphmill.ops.shapes.shared import common
 from graphmill.ops.shapes.shared.blocks import divided
+from graphmill.ops.shapes.shared.paddings import with_paddings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,6 +44,17 @@ def convolution(op: ShapeContext) -> TensorShape:
         depth = kernel[-1]
         _check_groups(channels, kernel[-2], depth)
     return _windowed(op, shape, layout, kernel[:-2].as_list(), depth)
+
+
+def fused_convolution(op: ShapeContext) -> TensorShape:
+    """Return the shape of a convolution of padded images, which may be resized before."""
+    shape, kernel = op.inputs[0].with_rank(4), op.shape("filter").with_rank(4)
+    if op.type == "FusedResizeAndPadConv2D":
+        height, width = common.integers(op, "size") or (None, None)
+        shape = TensorShape((shape[0], height, width, shape[3]))
+    padded = with_paddings(op, shape)
+    merged_size(padded[3], kernel[2])
+    return _windowed(op, padded, "NHWC", kernel[:2].as_list(), kernel[3])
 
 
 def _check_groups(channels: Size, depth: Size, filters: Size) -> None:
@@ -348,6 +360,7 @@ SHAPES: Final[dict[str, ShapeFunction]] = common.table(
     ("LRN", common.of_rank(4)),
     ("Conv2D Conv3D _FusedConv2D _FusedConv3D", convolution),
     (_DEPTHWISE, convolution),
+    ("FusedPadConv2D FusedResizeAndPadConv2D", fused_convolution),
     ("AvgPool AvgPool3D MaxPool MaxPool3D", pool),
     ("MaxPoolWithArgmax", pooled_best),
     ("MaxPoolGradGrad MaxPool3DGradGrad", pool_second_gradient),

@@ -24,9 +24,9 @@ def dense(op: ShapeContext) -> TensorShape:
     """Return the shape of `RaggedTensorToTensor`: the requested one, with the values' sizes."""
     values = op.shape("values")
     _check_default(op.shape("default_value"), values)
+    _check_partitions(op)
     types = list(op.get_attr("row_partition_types"))
     ragged_rank = len(types) - (types[:1] == [b"FIRST_DIM_SIZE"])
-    _check_partitions(op)
     shape = op.value_as_shape("shape")
     if values.dims is None:
         return shape
@@ -47,9 +47,11 @@ def _check_partitions(op: ShapeContext) -> None:
 
     Raises:
         InvalidArgumentError: a size is no scalar, other tensors are no vectors, or a kind is
-            unknown.
+            unknown, or there is none.
     """
     types = op.get_attr("row_partition_types")
+    if not types:
+        raise InvalidArgumentError("Partition info types should not be empty")
     unknown = [kind for kind in types if kind not in _PARTITIONS]
     if unknown:
         raise InvalidArgumentError(f"Unknown string for partition info type: {unknown[0]!r}")

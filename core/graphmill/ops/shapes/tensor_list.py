@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _LISTS = """
     EmptyTensorList TensorListConcatLists TensorListFromTensor TensorListLength TensorListPushBack
     TensorListReserve TensorListResize TensorListScatter TensorListScatterIntoExistingList
-    TensorListScatterV2 TensorListSetItem TensorListSplit
+    TensorListSetItem TensorListSplit
 """
 
 
@@ -37,10 +37,17 @@ def gathered(op: ShapeContext) -> Any:
     return op.shape("indices").concatenate(op.value_as_shape("element_shape"))
 
 
+def scattered(op: ShapeContext) -> TensorShape:
+    """Return the shape of `TensorListScatterV2`, after a check of the shape of its elements."""
+    op.value_as_shape("element_shape")
+    return SCALAR
+
+
 SHAPES: Final[dict[str, ShapeFunction]] = common.table(
     (_LISTS, common.fixed()),
     ("TensorListGather", gathered),
     ("TensorListGetItem", common.shape_input("element_shape")),
     ("TensorListPopBack", popped),
+    ("TensorListScatterV2", scattered),
     ("TensorListStack", stacked),
 )

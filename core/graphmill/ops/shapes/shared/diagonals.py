@@ -75,8 +75,7 @@ def matrix_of_diagonals(op: ShapeContext) -> TensorShape:
     lower, upper = diagonals
     lead = shape.dims[:-1]
     if lower != upper:
-        if len(shape.dims) < 2:  # the kernel refuses it
-            return UNKNOWN_SHAPE
+        shape.with_rank_at_least(2)
         _check_count(shape[-2], lower, upper)
         lead = shape.dims[:-2]
     rows, columns = common.integer(op, "num_rows"), common.integer(op, "num_cols")
