@@ -9,7 +9,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from graphmill.errors import InvalidArgumentError, NotFoundError, suggest
+from graphmill.errors import (
+    FailedPreconditionError,
+    InvalidArgumentError,
+    NotFoundError,
+    suggest,
+)
 from graphmill.graph.functions.function_calls import calls_of
 from graphmill.graph.node_roles import is_argument_or_result, is_transfer
 from graphmill.ops.definition.op_traits import ControlFlow
@@ -192,10 +197,12 @@ def _add_debug_node(
             }
         )
         op_def.check_attrs(attrs)
-    except (NotFoundError, InvalidArgumentError):
+    except (NotFoundError, InvalidArgumentError) as error:
         if watch.tolerate_debug_op_creation_failures:
             return None
-        raise
+        raise FailedPreconditionError(
+            f"Failed to create debug node {spec} for tensor {tensor_name}, due to: {error.message}"
+        ) from error
     node_name = _free_name(graph, f"__dbg_{tensor_name.replace(':', '_')}_{index}_{name}")
     return graph.add_node(node_name, op_def, [(copy, 0)], attrs=attrs, device=copy.device)
 

@@ -148,8 +148,8 @@ def test_p6_partial_runs_may_be_watched(graph, host) -> None:
     [
         (watching("layr/y", "DebugIdentity"), errors.NotFoundError, "did you mean 'layer/y'"),
         (watching("layer/y", "DebugIdentity", slot=3), errors.NotFoundError, "output 3"),
-        (watching("layer/y", "DebugNothing"), errors.NotFoundError, "DebugNothing"),
-        (watching("layer/y", "Debug(Identity"), errors.InvalidArgumentError, "malformed"),
+        (watching("layer/y", "DebugNothing"), errors.FailedPreconditionError, "DebugNothing"),
+        (watching("layer/y", "Debug(Identity"), errors.FailedPreconditionError, "malformed"),
         (watching("layer/y", "DebugIdentity", url="ftp://x"), errors.InvalidArgumentError, "ftp"),
         (watching("layer/y", "DebugIdentity", url="callback://no"), errors.NotFoundError, "'no'"),
     ],

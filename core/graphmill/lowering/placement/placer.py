@@ -26,7 +26,7 @@ from graphmill.lowering.placement.colocation import (
     merge_requests,
     takes_reference_or_handle,
 )
-from graphmill.runtime.process.event_log import DEBUG, is_logged, log_event
+from graphmill.runtime.process.event_log import DEBUG, INFO, is_logged, log_event
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -485,12 +485,12 @@ def _log_records(graph: Graph, records: Iterable[PlacementRecord]) -> None:
 
 
 def _log(text: str) -> None:
-    """Log a placement; without logging handlers, print it to stderr as TensorFlow does."""
+    """Log a placement; where nothing would show it, print it to stderr as TensorFlow does."""
     import logging  # imported lazily: few sessions log placements
     import sys
 
     logger = logging.getLogger("graphmill.placement")
-    if logger.hasHandlers():
+    if logger.hasHandlers() and logger.isEnabledFor(INFO):
         logger.info("%s", text)
     else:
         print(text, file=sys.stderr)

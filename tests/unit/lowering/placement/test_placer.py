@@ -314,6 +314,16 @@ def test_placements_are_logged_on_request_p1(
     assert f"b: (Op_b): {PREFIX}CPU:1 (requested)" in caplog.text
 
 
+def test_placements_are_printed_where_their_level_is_not_logged(
+    placing: Placing, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    placing.node("b", placing.node("a"), on="/cpu:1")
+    with caplog.at_level(logging.WARNING, "graphmill.placement"):
+        placing.place(log=True)
+    assert not caplog.records
+    assert f"b: (Op_b): {PREFIX}CPU:1 (requested)" in capsys.readouterr().err
+
+
 def test_placements_are_printed_where_no_logging_is_set_up_p1(
     placing: Placing, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
