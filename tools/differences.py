@@ -68,7 +68,8 @@ flowchart LR
   step fail, the error may be that of another node.
 - **Sessions** report settings at once: an unknown device type in `device_count`, an unknown
   `executor_type`, and pools of one `global_name` with different numbers of threads are errors when
-  the session is made. Debug watches of nodes that do not exist are errors. With
+  the session is made. Debug watches of nodes and outputs that do not exist are errors; TensorFlow
+  ignores them. With
   `optimize_for_static_graph`, the graph cannot be extended after the first step; TensorFlow 2.21
   extends it nevertheless. Only TensorFlow frees memory with this option: here, the graph belongs to
   the program. Pools of one `global_name` are shared by the sessions of one host.
@@ -221,6 +222,17 @@ flowchart LR
   2.21 refuses each shape of such a range: one check wants a scalar, the next one a vector.
 - **`MaxPoolGrad`** in compiled code compares the input with `orig_output`, and the gradient of a
   window whose maximum this is not is zero. TensorFlow and interpreted steps ignore `orig_output`.
+- **Python API**: a node is the `tf.Operation`. Its `traceback` has one frame, the line of the
+  program that added it; TensorFlow's has the whole stack, which would make building a graph slower
+  by about a tenth. A reference (`Tensor.ref`) equals that of each other object for the same tensor.
+  The shape that `set_shape` declares is checked for feeds whose first step comes later. There is no
+  `Graph.get`, `operations`, `new_operations`, `num_operations` (`get_operations` has the list),
+  `switch_to_thread_local` (scopes belong to the graph) or `Dismantle`, no
+  `Operation.from_node_def` (`Graph.from_graph_def` takes messages) or `experimental_set_type`, and
+  no `Tensor.experimental_ref` or `OVERLOADABLE_OPERATORS`. `Graph.op_def_for_type` of an unknown op
+  is `NotFound`, in TensorFlow `RuntimeError`.
+- **Log of placement**: `log_device_placement` lists the nodes that a step runs, when it is first
+  prepared, with the reason; TensorFlow lists the nodes of the whole graph.
 - **Checks of shapes when a node is added**: TensorFlow refuses some nodes only because a size or a
   value is still unknown (`BatchToSpaceND`, `EnsureShape`, `FusedPadConv2D`, `MatrixDiagV3`,
   `RaggedTensorToTensor`, `SpaceToBatchND`, `TensorListScatterV2`); here they run. A few wrong

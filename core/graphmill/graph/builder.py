@@ -28,7 +28,7 @@ from graphmill.errors import (
 from graphmill.graph.control_flow.control_flow_scopes import ControlFlowScopes
 from graphmill.graph.formats.import_export import extend_graph, graph_to_graph_def, resolve_op
 from graphmill.graph.graph_collections import GraphCollections
-from graphmill.graph.node import CONTROL_SLOT, Node, parse_tensor_name
+from graphmill.graph.node import COLOCATION_ATTR, CONTROL_SLOT, Node, parse_tensor_name
 from graphmill.graph.node_locations import NodeLocations
 from graphmill.graph.protected_tensors import ProtectedTensors
 from graphmill.graph.scopes.attr_scopes import AttrScopes
@@ -46,6 +46,7 @@ from graphmill.ops.inputs.default_graph import SymbolicTensor, default_graph
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
+    from traceback import StackSummary
 
     from graphmill import proto
     from graphmill.graph.node import Types
@@ -54,9 +55,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Graph", "Tensor"]
 
-_COLOCATION_ATTR = "_class"
 _FIRST_NODE_ID = 2  # after _SOURCE and _SINK
-_COLOCATION_PREFIX = b"loc:@"
 
 
 class Graph(GraphCollections, AttrScopes, ProtectedTensors, ShapedGraph):
@@ -301,6 +300,28 @@ class Graph(GraphCollections, AttrScopes, ProtectedTensors, ShapedGraph):
         node = self.operation_at(name)
         return None if node is None else self._locations.of(node)
 
+    def frames_of(self, node: Node) -> StackSummary:
+        """Return the line of the program that made a node, as the only frame; see `location_of`."""
+        return self._locations.frames(node)
+
+    def op_def_for_type(self, type: str) -> proto.OpDef:  # noqa: A002 - as in TensorFlow
+        """Return the definition of an op, or of a function of the library, as a message.
+
+        It has neither the op's deprecation nor the full types of its outputs.
+
+        Args:
+            type: the name of the op or function.
+
+        Raises:
+            NotFoundError: there is none of that name.
+        """
+        return resolve_op(type, self.ops, self).to_proto()
+
+    @property
+    def building_function(self) -> bool:
+        """Whether it is the body of a function; those that programs build are not."""
+        return False
+
     def outputs_of(self, node: Node) -> list[Tensor]:
         """Return the output tensors of a node."""
         return [Tensor(node, index) for index in range(len(node.output_types))]
@@ -488,9 +509,9 @@ class Graph(GraphCollections, AttrScopes, ProtectedTensors, ShapedGraph):
         self._locations.record(node)
         self._controls.add_member(node)
         self.control_flow.put(node, self.control_flow.current)
-        groups = {group for other in self._colocation for group in _colocation_groups(other)}
+        groups = {group for other in self._colocation for group in other.colocation_groups()}
         if groups:
-            node.attrs = {**node.attrs, _COLOCATION_ATTR: tuple(sorted(groups))}
+            node.attrs = {**node.attrs, COLOCATION_ATTR: tuple(sorted(groups))}
             for other in self._colocation:
                 node.device = other.device or node.device
 
@@ -509,16 +530,6 @@ class Graph(GraphCollections, AttrScopes, ProtectedTensors, ShapedGraph):
                 yield
         finally:
             self._colocation = outer
-
-
-def _colocation_groups(node: Node) -> list[bytes]:
-    """Return the colocation groups of a node: those that it names, or its own."""
-    named = [
-        group
-        for group in node.attrs.get(_COLOCATION_ATTR, ())
-        if group.startswith(_COLOCATION_PREFIX)
-    ]
-    return named or [_COLOCATION_PREFIX + node.name.encode()]
 
 
 def _no_graph_def(value: object) -> str:

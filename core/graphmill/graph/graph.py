@@ -20,11 +20,13 @@ from graphmill.ops.definition.system_ops import NO_OP
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+    from traceback import StackSummary
 
     from graphmill.dtypes import DType
     from graphmill.graph.node import Types
     from graphmill.ops.definition.op_def import OpDef
     from graphmill.ops.inference.tensor_shape import TensorShape
+    from graphmill.typing import Shape
 
 SOURCE_NAME = "_SOURCE"
 SINK_NAME = "_SINK"
@@ -135,6 +137,18 @@ class Graph:
         from graphmill.ops.inference.tensor_shape import UNKNOWN_SHAPE  # no step needs it
 
         return (UNKNOWN_SHAPE,) * len(node.output_types)
+
+    def declared_shape(self, name: str, output: int) -> Shape:
+        """Return the declared static shape of a tensor; None, as `ShapedGraph` alone has any."""
+        del name, output
+        return None
+
+    def frames_of(self, node: Node) -> StackSummary:
+        """Return the frames that made a node; none, as only `builder.Graph` records them."""
+        from traceback import StackSummary  # no step needs it
+
+        del node
+        return StackSummary()
 
     def location_of(self, name: str) -> str | None:
         """Return the source location that made a node; None, as only `builder.Graph` records it."""

@@ -25,19 +25,18 @@ class GraphCollections:
             optimizers update by default are the collection "trainable_variables".
         summaries: the summaries for TensorBoard (`graphmill.summary`), in order of creation.
         queue_runners: the threads that fill queues (`graphmill.train.QueueRunner`).
-        collections: further collections by key.
     """
 
     def __init__(self) -> None:
         self.variables: list[Variable] = []
         self.summaries: list[Tensor] = []
         self.queue_runners: list[Any] = []
-        self.collections: dict[str, list[Any]] = {}
+        self._others: dict[str, list[Any]] = {}
         super().__init__()
 
     def add_to_collection(self, name: str, value: Any) -> None:
         """Add a value to a collection: a tensor, a node, a number or bytes."""
-        self.collections.setdefault(name, []).append(value)
+        self._others.setdefault(name, []).append(value)
 
     def add_to_collections(self, names: Iterable[str] | str, value: Any) -> None:
         """Add a value to several collections, to each once."""
@@ -51,7 +50,7 @@ class GraphCollections:
             name: the key of the collection.
             scope: a regular expression; only values whose names begin with it are returned.
         """
-        found = [*self._own(name), *self.collections.get(name, [])]
+        found = [*self._own(name), *self._others.get(name, [])]
         if scope is None:
             return found
         named = [item for item in found if hasattr(item, "name")]
@@ -65,16 +64,24 @@ class GraphCollections:
         if name == _TRAINABLE:
             return self.get_collection(name)
         lists = self._lists()
-        return lists[name] if name in lists else self.collections.setdefault(name, [])
+        return lists[name] if name in lists else self._others.setdefault(name, [])
+
+    @property
+    def collections(self) -> list[str]:
+        """The keys of all collections, in a list of its own.
+
+        Those of variables, summaries and queue runners come first, and only if they have a value.
+        """
+        own = [key for key in (*self._lists(), _TRAINABLE) if self._own(key)]
+        return list(dict.fromkeys([*own, *self._others]))
 
     def get_all_collection_keys(self) -> list[str]:
-        """Return the keys of all collections that have a value."""
-        own = [key for key in (*self._lists(), _TRAINABLE) if self._own(key)]
-        return list(dict.fromkeys([*own, *(key for key, got in self.collections.items() if got)]))
+        """Return the keys of all collections that are text."""
+        return [key for key in self.collections if isinstance(key, str)]
 
     def clear_collection(self, name: str) -> None:
         """Remove all values of a collection; of "trainable_variables": make none trainable."""
-        self.collections.pop(name, None)
+        self._others.pop(name, None)
         if name == _TRAINABLE:
             for variable in self.variables:
                 variable.trainable = False

@@ -18,6 +18,7 @@ from graphmill.graph.default_session import session_for
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from traceback import StackSummary
 
     from graphmill import proto
     from graphmill.dtypes import DType
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 CONTROL_SLOT: Final = -1
 """The output and input index of a control edge."""
+COLOCATION_ATTR: Final = "_class"
+_COLOCATION_PREFIX: Final = b"loc:@"
 _MAX_DIGITS: Final = 19  # of an output index; Python refuses to parse very long integers
 
 
@@ -170,6 +173,23 @@ class Node:
     def num_outputs(self) -> int:
         """The number of outputs."""
         return len(self.output_types)
+
+    @property
+    def traceback(self) -> StackSummary:
+        """The line of the program that added it, as the only frame; empty if it is not known.
+
+        `Graph.location_of` is the same as text.
+        """
+        return self.graph.frames_of(self)
+
+    def colocation_groups(self) -> list[bytes]:
+        """Return the groups of nodes that share its device: those that it names, or its own."""
+        groups = [
+            group
+            for group in self.attrs.get(COLOCATION_ATTR, ())
+            if group.startswith(_COLOCATION_PREFIX)
+        ]
+        return groups or [_COLOCATION_PREFIX + self.name.encode()]
 
     def get_attr(self, name: str) -> Any:
         """Return an attr in canonical form.

@@ -11,6 +11,7 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from traceback import StackSummary
     from types import CodeType
 
     from graphmill.graph.node import Node
@@ -41,6 +42,16 @@ class NodeLocations:
                 return
             frame = frame.f_back
         self._found[node.id] = frame.f_code, frame.f_lineno
+
+    def frames(self, node: Node) -> StackSummary:
+        """Return the line as the only frame of a stack; an empty stack if there is none."""
+        from traceback import FrameSummary, StackSummary  # few programs ask for it
+
+        location = self._found.get(node.id)
+        if location is None:
+            return StackSummary()
+        code, line = location
+        return StackSummary.from_list([FrameSummary(code.co_filename, line, code.co_qualname)])
 
     def of(self, node: Node) -> str | None:
         """Return file, line and function as text; None if the node was not made by a program."""

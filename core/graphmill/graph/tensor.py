@@ -14,6 +14,7 @@ from graphmill.graph.default_session import session_for
 from graphmill.graph.node import output_name
 from graphmill.graph.slicing import strided_slice
 from graphmill.ops import math
+from graphmill.ops.inference.tensor_shape import checked_shape
 from graphmill.ops.inputs.default_graph import SymbolicTensor
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from graphmill.graph.default_session import SessionLike
     from graphmill.graph.node import Node
     from graphmill.ops.inference.tensor_shape import TensorShape
-    from graphmill.ops.inputs.arguments import TensorLike
+    from graphmill.ops.inputs.arguments import ShapeLike, TensorLike
 
 _SMALL_INTEGERS: Final = (dtypes.int8, dtypes.int16, dtypes.uint8, dtypes.uint16)
 
@@ -88,6 +89,25 @@ class Tensor(SymbolicTensor):
     def get_shape(self) -> TensorShape:
         """Return `shape`, under TensorFlow 1's name."""
         return self.shape
+
+    def set_shape(self, shape: ShapeLike | int) -> None:
+        """Declare what is known about its shape beyond what its node determines.
+
+        Nodes that are added later infer their shapes from it, and sessions check feeds against it
+        whose first step with that feed comes later. The graph's message does not contain it.
+
+        Args:
+            shape: its sizes, None for an unknown size; a number is the size of a vector; None
+                declares nothing.
+
+        Raises:
+            InvalidValueError: the shape contradicts its present one, or is no shape.
+        """
+        self.graph.declare_shape(self, checked_shape(shape))
+
+    def ref(self) -> TensorReference:
+        """Return an object that stands for it in sets and dicts; `deref` returns the tensor."""
+        return TensorReference(self)
 
     def eval(
         self, feed_dict: Mapping[Any, Any] | None = None, session: SessionLike | None = None
@@ -265,6 +285,32 @@ class Tensor(SymbolicTensor):
             real = dtypes.float32 if dtype is dtypes.complex64 else dtypes.float64
             return math.complex_abs(self, Tout=real, name="Abs")
         return math.abs(self)
+
+
+class TensorReference:
+    """What `Tensor.ref` returns: two are equal if they stand for one tensor."""
+
+    __slots__ = ("_tensor",)
+
+    def __init__(self, tensor: Tensor) -> None:
+        self._tensor = tensor
+
+    def deref(self) -> Tensor:
+        """Return the tensor."""
+        return self._tensor
+
+    def __eq__(self, other: object) -> bool:
+        if other is None:
+            return False
+        if not isinstance(other, TensorReference):
+            raise TypeError("Cannot compare wrapped object with unwrapped object")
+        return self._tensor == other.deref()
+
+    def __hash__(self) -> int:
+        return hash(self._tensor)
+
+    def __repr__(self) -> str:
+        return f"<Reference wrapping {self._tensor!r}>"
 
 
 class InputTensor(Tensor):

@@ -21,7 +21,7 @@ from graphmill.graph.node import output_name
 from graphmill.graph.tensor import Tensor
 from graphmill.graph.variable_updates import VariableUpdates
 from graphmill.ops import array, state
-from graphmill.ops.inference.tensor_shape import TensorShape
+from graphmill.ops.inference.tensor_shape import checked_shape
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from graphmill.graph.default_session import SessionLike
     from graphmill.graph.node import Node
     from graphmill.graph.scopes.device_scopes import DeviceSpec
+    from graphmill.ops.inference.tensor_shape import TensorShape
     from graphmill.ops.inputs.arguments import DTypeLike, ShapeLike
     from graphmill.proto import VariableDef
 
@@ -205,14 +206,14 @@ class Variable(VariableUpdates, Tensor):
         """Its static shape, as far as its nodes and `set_shape` determine it."""
         return Tensor.shape.fget(self) if self._refined_shape is None else self._refined_shape  # type: ignore[attr-defined]
 
-    def set_shape(self, shape: ShapeLike) -> None:
+    def set_shape(self, shape: ShapeLike | int) -> None:
         """Declare what is known about its shape beyond what its nodes determine.
 
         Raises:
             InvalidArgumentError: the shape contradicts its present one.
         """
         try:
-            self._refined_shape = self.shape.merge_with(TensorShape(shape))
+            self._refined_shape = self.shape.merge_with(checked_shape(shape))
         except InvalidArgumentError as error:
             raise InvalidValueError(f"{self.name}: {error.message}") from error
         if self._refined_shape.is_fully_defined():

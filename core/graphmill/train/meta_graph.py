@@ -93,9 +93,9 @@ def import_meta_graph(
     target.queue_runners += runners
     for key, collection in message.collection_def.items():
         if key not in _ELSEWHERE:
-            target.collections.setdefault(key, []).extend(_items(target, key, collection))
-    summaries = target.collections.pop("summaries", [])
-    target.summaries += [item for item in summaries if item not in target.summaries]
+            known = target.summaries if key == "summaries" else ()
+            items = _items(target, key, collection)
+            target.get_collection_ref(key).extend(item for item in items if item not in known)
     if not message.HasField("saver_def"):
         return None
     return Saver(saver_def=message.saver_def, graph=target)

@@ -83,14 +83,8 @@ def _strip_default_attrs(graph_def: Any, ops: Any) -> None:
 
 
 def _collections(graph: Any) -> dict[str, Sequence[Any]]:
-    """Return the collections of a graph, with those that are its attributes."""
-    own = {
-        "variables": graph.variables,
-        "trainable_variables": [item for item in graph.variables if item.trainable],
-        "queue_runners": graph.queue_runners,
-        "summaries": graph.summaries,
-    }
-    return {**graph.collections, **{key: values for key, values in own.items() if values}}
+    """Return the collections of a graph."""
+    return {key: graph.get_collection(key) for key in graph.collections}
 
 
 def _add_collection(collection: Any, key: str, values: Sequence[Any]) -> None:

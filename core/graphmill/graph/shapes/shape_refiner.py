@@ -47,13 +47,18 @@ class GraphShapes:
     Args:
         calls: infers the shapes of function calls; None to leave them unknown.
         args: the static shapes of the arguments, in the body of a function.
+        declared: the shapes of outputs, as a program declares them beyond what is inferred.
     """
 
     def __init__(
-        self, calls: CalledShapes | None = None, args: Mapping[Node, Arg] | None = None
+        self,
+        calls: CalledShapes | None = None,
+        args: Mapping[Node, Arg] | None = None,
+        declared: Mapping[Node, Shapes] | None = None,
     ) -> None:
         self._calls = calls
         self._args = {} if args is None else args
+        self._declared = {} if declared is None else declared
         self._known: dict[Node, Shapes] = {node: (a.shape,) for node, a in self._args.items()}
 
     def of(self, node: Node) -> Shapes:
@@ -77,11 +82,15 @@ class GraphShapes:
         """
         for edge in call.in_edges:
             self.of(edge.src)
-        return _Round(self._known, self._calls, self._args).arguments(call)
+        return self._begin_round().arguments(call)
 
     def with_arguments(self, args: Mapping[Node, Arg]) -> GraphShapes:
         """Return the shapes of the same graph where arguments have these shapes."""
-        return GraphShapes(self._calls, args)
+        return GraphShapes(self._calls, args, self._declared)
+
+    def refine(self, node: Node, shapes: Shapes) -> None:
+        """Replace the shapes of a node's outputs; consumers keep what was inferred before."""
+        self._known[node] = shapes
 
     def knows(self, library: FunctionLibrary) -> bool:
         """Return whether calls are followed into this library."""
@@ -101,17 +110,22 @@ class GraphShapes:
 
     def _infer(self, target: Node) -> None:
         order, has_loop = _inference_order(target, self._known)
-        inferred = _Round(self._known, self._calls, self._args)
+        inferred = self._begin_round()
         for index in range(_PASSES + 2):
             inferred.gives_up = index >= _PASSES
             if not inferred.go_through(order) or not has_loop:
                 break
         self._known.update(inferred.shapes)
 
+    def _begin_round(self) -> _Round:
+        return _Round(self._known, self._calls, self._args, self._declared)
 
-def shapes_with_calls(library: FunctionLibrary, ops: OpRegistry) -> GraphShapes:
+
+def shapes_with_calls(
+    library: FunctionLibrary, ops: OpRegistry, declared: Mapping[Node, Shapes] | None = None
+) -> GraphShapes:
     """Return the shapes of a graph whose nodes may call the functions of `library`."""
-    return GraphShapes(CalledShapes(library, ops, _shapes_of_body))
+    return GraphShapes(CalledShapes(library, ops, _shapes_of_body), declared=declared)
 
 
 def _shapes_of_body(args: Mapping[Node, Arg], calls: CalledShapes) -> Callable[[Node], Shapes]:
@@ -122,10 +136,15 @@ class _Round:
     """An inference in progress; loops take several passes, until their shapes are stable."""
 
     def __init__(
-        self, known: dict[Node, Shapes], calls: CalledShapes | None, args: Mapping[Node, Arg]
+        self,
+        known: dict[Node, Shapes],
+        calls: CalledShapes | None,
+        args: Mapping[Node, Arg],
+        declared: Mapping[Node, Shapes],
     ) -> None:
         self._known = known
         self._calls = calls
+        self._declared = declared
         self.args = args
         self.shapes: dict[Node, Shapes] = {}
         self.gives_up = False
@@ -136,6 +155,8 @@ class _Round:
         for node in order:
             before = self.shapes.get(node)
             after = self._shapes(node)
+            if node in self._declared:
+                after = tuple(map(TensorShape.merge_with, after, self._declared[node]))
             if before is not None:
                 after = tuple(map(TensorShape.relaxed_with, before, after))
             changed = changed or after != before

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from graphmill.errors import InvalidArgumentError, InvalidValueError
 from graphmill.graph import graph as ir
+from graphmill.graph.node import output_name
+from graphmill.ops.attrs.attr_types import ShapeAttr
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from graphmill.graph.node import Node
     from graphmill.graph.shapes.shape_refiner import GraphShapes
+    from graphmill.graph.tensor import Tensor
     from graphmill.ops.definition.op_registry import OpRegistry
     from graphmill.ops.inference.tensor_shape import TensorShape
+    from graphmill.typing import Shape
 
 
 class ShapedGraph(ir.Graph):
@@ -28,6 +33,7 @@ class ShapedGraph(ir.Graph):
 
     def __init__(self) -> None:
         self._shapes: GraphShapes | None = None
+        self._declared: dict[Node, tuple[TensorShape, ...]] = {}
         super().__init__()
 
     def shapes_of(self, node: Node) -> tuple[TensorShape, ...]:
@@ -37,13 +43,31 @@ class ShapedGraph(ir.Graph):
             InvalidArgumentError: the node, or one that it depends on, has invalid inputs.
             InternalError: a plugin's shape function is faulty.
         """
-        if self._shapes is None or not self._shapes.knows(self.library):
-            from graphmill.graph.shapes.shape_refiner import (
-                shapes_with_calls,  # most programs ask none
-            )
+        return self._refiner().of(node)
 
-            self._shapes = shapes_with_calls(self.library, self.ops)
-        return self._shapes.of(node)
+    def declare_shape(self, tensor: Tensor, shape: TensorShape) -> None:
+        """Merge what a program knows about the shape of a tensor with its static shape.
+
+        Nodes that read the tensor and are in the graph already keep their shapes.
+
+        Raises:
+            InvalidValueError: the shapes contradict each other.
+        """
+        node = tensor.op
+        shapes = list(self.shapes_of(node))
+        try:
+            shapes[tensor.value_index] = shapes[tensor.value_index].merge_with(shape)
+        except InvalidArgumentError as error:
+            raise InvalidValueError(f"{output_name(tensor)}: {error.message}") from error
+        self._declared[node] = tuple(shapes)
+        self._refiner().refine(node, self._declared[node])
+
+    def declared_shape(self, name: str, output: int) -> Shape:
+        """Return the static shape of a tensor whose shape, or a sibling's, was declared."""
+        shapes = self._declared.get(self.node(name)) if self._declared else None
+        if shapes is None or shapes[output].dims is None:
+            return None
+        return ShapeAttr(-1 if size is None else size for size in shapes[output])
 
     def check_shapes(self) -> None:
         """Infer the shapes of all nodes.
@@ -75,7 +99,18 @@ class ShapedGraph(ir.Graph):
         """Remove nodes and their edges; see `graphmill.graph.graph.Graph`."""
         removed = list(nodes)
         self._forget_shapes(removed)
+        for node in removed:
+            self._declared.pop(node, None)
         super().withdraw(removed)
+
+    def _refiner(self) -> GraphShapes:
+        if self._shapes is None or not self._shapes.knows(self.library):
+            from graphmill.graph.shapes.shape_refiner import (
+                shapes_with_calls,  # most programs ask none
+            )
+
+            self._shapes = shapes_with_calls(self.library, self.ops, self._declared)
+        return self._shapes
 
     def _forget_shapes(self, nodes: Iterable[Node]) -> None:
         if self._shapes is not None:

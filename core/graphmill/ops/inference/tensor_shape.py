@@ -14,6 +14,7 @@ from graphmill.errors import InvalidArgumentError, InvalidValueError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from graphmill.ops.inputs.arguments import ShapeLike
     from graphmill.proto import TensorShapeProto
 
 Size = int | None
@@ -290,6 +291,24 @@ def merged_size(one: Size, other: Size) -> Size:
     if one != other:
         raise InvalidArgumentError(f"Dimensions must be equal, but are {one} and {other}")
     return one
+
+
+def checked_shape(shape: ShapeLike | int) -> TensorShape:
+    """Return the shape that a program passes to `set_shape`.
+
+    Raises:
+        InvalidValueError: it is no shape, or has a negative size.
+    """
+    sizes: Any = (shape,) if isinstance(shape, int) else shape
+    try:
+        declared = TensorShape(sizes)
+    except InvalidArgumentError as error:
+        raise InvalidValueError(error.message) from error
+    if isinstance(sizes, tuple | list):
+        negative = [size for size in sizes if size is not None and size < 0]
+        if negative:
+            raise InvalidValueError(f"Dimension {negative[0]} must be >= 0")
+    return declared
 
 
 def _size(value: Any) -> Size:

@@ -120,7 +120,9 @@ def feed_shape(full: Graph, source: Graph, feed: str, ops: OpRegistry) -> Shape:
     name, output = parse_tensor_name(feed)
     if not full.has_node(name):  # it is inside a function
         return None
-    declared = static_shape(full.node(name), output, full.versions.producer)
+    declared = source.declared_shape(name, output)
+    if declared is None:
+        declared = static_shape(full.node(name), output, full.versions.producer)
     return inferred_shape(source, name, output, ops) if declared is None else declared
 
 
