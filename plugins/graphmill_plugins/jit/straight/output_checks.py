@@ -6,8 +6,9 @@ call.
 
 The expression costs a tenth of a kernel call with scalars. A kernel that is a function of the array
 namespace cannot read values, so its input types determine its output types. It is checked only in
-the first calls of the code, or in all with `GRAPHMILL_VALIDATE=1`. Kernels that may read values are
-checked in each call.
+the first calls of the code, and only for the first of the nodes that share its call and have equal
+types in one body: a check takes as long to compile as the call. With `GRAPHMILL_VALIDATE=1` all
+outputs are checked in all calls, and those of kernels that may read values always are.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ FIRST_CALLS: Final = 8
 FIRST_CALLS_OF_LARGE: Final = 1024
 """The same for long code without loops: it takes as long to compile again as 500 calls' checks."""
 LARGE: Final = 200  # lines of long code
+_FEW_CHECKS: Final = 0.1  # of the lines of long code; so many checks are not worth dropping
 
 _EXPRESSION: Final = re.compile(r"; \w+\.dtype is d\d+ or (e\d+)\(\w+\)")
 
@@ -45,11 +47,33 @@ class OutputChecks:
         self._names = names
         self._dtypes: dict[np.dtype[Any], str] = {}
         self._num_checks = 0
+        self._check_of: dict[str, str] = {}  # checks by the names of kernels' calls
+        self._several_of: set[str] = set()  # the calls that check several outputs
         self._wrapped: dict[str, Callable[..., Any]] = {}  # kernels by the names of their calls
         self._first: set[str] = set()  # the checks that are left out after the first calls
 
-    def checked(self, targets: str, function: str, call: str, node: Node, kernel: OpKernel) -> str:
-        """Return code that assigns the checked result of `call` of `function` to `targets`."""
+    def checked(
+        self,
+        targets: str,
+        function: str,
+        call: str,
+        node: Node,
+        kernel: OpKernel,
+        *,
+        is_first: bool = True,
+    ) -> str:
+        """Return code that assigns the checked result of `call` of `function` to `targets`.
+
+        Args:
+            targets: the left side of the assignment.
+            function: the name of the kernel's call.
+            call: the code that calls it.
+            node: the node.
+            kernel: its kernel.
+            is_first: whether no earlier node of the same body has this call, and equal types.
+        """
+        if not is_first and not _looks_at_values(kernel):
+            return targets + call  # the output of the earlier node is checked
         dtypes = checked_dtypes(node)
         if not dtypes or not any(dtypes) or (len(dtypes) > 1 and kernel.definition.forwards):
             return targets + call
@@ -57,7 +81,10 @@ class OutputChecks:
             return targets + self._several(function, call, kernel, dtypes)
         (dtype,) = dtypes
         assert dtype is not None
-        check = self._named(lambda value: check_output(kernel, 0, value, dtype))
+        check = self._check_of.get(function)
+        if check is None:
+            check = self._named(lambda value: check_output(kernel, 0, value, dtype))
+            self._check_of[function] = check
         name = targets.removesuffix(" = ")
         if not _looks_at_values(kernel):
             self._first.add(check)
@@ -74,16 +101,24 @@ class OutputChecks:
         if kernel.definition.async_:
             check = self._named(lambda result: _all_checked(kernel, dtypes, result))
             return f"{check}(({call}))"
+        if function in self._several_of:
+            return call
+        self._several_of.add(function)
         compute = self._names[function]
         self._names[function] = lambda *inputs: _all_checked(kernel, dtypes, compute(*inputs))
         if not _looks_at_values(kernel):
             self._wrapped[function] = compute
         return call
 
-    @property
-    def has_first(self) -> bool:
-        """Whether some checks run only in the first calls."""
-        return bool(self._first or self._wrapped)
+    def pays_to_drop(self, num_lines: int, is_large: bool) -> bool:
+        """Return whether to compile the code again, after its first calls, with fewer checks.
+
+        Args:
+            num_lines: the length of the code in lines.
+            is_large: whether compiling it takes longer than many calls.
+        """
+        num_checks = len(self._first) + len(self._wrapped)
+        return num_checks > (num_lines * _FEW_CHECKS if is_large else 0)
 
     def end_first(self) -> None:
         """Drop the checks of the first calls from the code."""

@@ -93,22 +93,23 @@ class StraightLine:
             "_at_once": _at_once,
         }
         self._checks = OutputChecks(self._names)
+        self._validates = is_validation_on()
         self._waiting: set[str] = set()  # the functions that are generators
         self._lines: list[str] = []
         self._nodes: dict[int, Node] = {}
         self.kernels: dict[Node, OpKernel] = {}
+        self._calls: dict[object, str] = {}  # names of kernel calls, which equal nodes may share
         self._functions: dict[int, str] = {}
         self._constants: list[Node] = []
         self._frames: dict[str, str] = {}  # v1 frames by the variables that count their iterations
         self._add_function("cluster", bodies.main)
         checked = "\n".join(self._lines) + "\n"
-        self.source = self._checks.without_first(checked)
         is_large = len(self._lines) >= LARGE and not self._frames
+        drops = not self._validates and self._checks.pays_to_drop(len(self._lines), is_large)
+        self.source = self._checks.without_first(checked) if drops else checked
         self._checked_calls = FIRST_CALLS_OF_LARGE if is_large else FIRST_CALLS
         self._checked: Callable[..., Any] = self._compiled(checked)
-        self.call: Callable[..., Any] = self._checked
-        if self._checks.has_first and not is_validation_on():
-            self.call = self._first_calls
+        self.call: Callable[..., Any] = self._first_calls if drops else self._checked
         self.waits = "cluster" in self._waiting
 
     def _compiled(self, source: str) -> Callable[..., Any]:
@@ -219,21 +220,36 @@ class StraightLine:
 
     def _write_kernel(self, node: Node, inputs: list[str], targets: str, writer: _Writer) -> None:
         kernel = self._create_kernel(node, writer.scheduled)
-        index = len(self.kernels)
         self.kernels[node] = kernel
-        self._names[f"k{index}"] = kernel.compute
-        if kernel.definition.stateful:
-            self._names[f"n{index}"] = kernel
-            inputs = [f"_context(args, n{index})", *inputs]
-        if kernel.definition.forwards and node.num_outputs == len(node.in_edges) == 1:
+        definition = kernel.definition
+        if definition.forwards and node.num_outputs == len(node.in_edges) == 1:
             writer.add(f"{targets}{inputs[0]}", node)
             return
-        if kernel.definition.async_:
+        function = self._function_of(node, kernel)
+        if definition.stateful:
+            name = f"n{len(self.kernels)}"
+            self._names[name] = kernel
+            inputs = [f"_context(args, {name})", *inputs]
+        if definition.async_:
             arguments = "".join(f"{name}, " for name in inputs)
-            call = f"yield k{index}, ({arguments})"
+            call = f"yield {function}, ({arguments})"
         else:
-            call = f"k{index}({', '.join(inputs)})"
-        writer.add(self._checks.checked(targets, f"k{index}", call, node, kernel), node)
+            call = f"{function}({', '.join(inputs)})"
+        is_first = self._validates or function not in writer.called
+        writer.called.add(function)
+        checked = self._checks.checked(targets, function, call, node, kernel, is_first=is_first)
+        writer.add(checked, node)
+
+    def _function_of(self, node: Node, kernel: OpKernel) -> str:
+        """Return the name of a kernel's call, which nodes of equal types share."""
+        number = len(self._calls)
+        key: object = number
+        if not (kernel.definition.stateful or kernel.definition.async_):
+            key = id(kernel.compute), node.input_types, node.output_types
+        name = self._calls.setdefault(key, f"k{number}")
+        if len(self._calls) > number:
+            self._names[name] = kernel.compute
+        return name
 
     def _write_call(
         self, function: str, inputs: list[str], targets: str, writer: _Writer, node: Node
@@ -347,13 +363,16 @@ class _Writer:
     def __init__(self, scheduled: ScheduledBody) -> None:
         self.scheduled = scheduled
         self.lines: list[tuple[str, Node]] = []
-        self._names: dict[tuple[Node, int], str] = {}
+        self.called: set[str] = set()  # the names of the kernels' calls
+        self._names: dict[tuple[Node, int], str] = {
+            (node, 0): self.argument(index)
+            for index, node in enumerate(scheduled.args)
+            if node is not None
+        }
         self._unused: list[str] = []
         self._num_names = 0
-        self._args = {node: index for index, node in enumerate(scheduled.args) if node is not None}
-        self._constants: dict[Node, str] = {}
         self._num_fresh = 0
-        self._results = set(scheduled.results)
+        self._kept = {*scheduled.results, *self._names}  # tensors that are not deleted
         self._last_readers = _last_readers(scheduled.nodes)
         self._readers = {
             (edge.src, edge.src_output) for node in scheduled.nodes for edge in node.in_edges
@@ -369,15 +388,12 @@ class _Writer:
 
     def constant(self, node: Node, name: str) -> str:
         """Define a global constant; return its name."""
-        self._constants[node] = name
+        self._names[node, 0] = name
+        self._kept.add((node, 0))
         return name
 
     def name(self, node: Node, output: int) -> str:
         """Return the name of a tensor."""
-        if node in self._args:
-            return self.argument(self._args[node])
-        if node in self._constants:
-            return self._constants[node]
         name = self._names.get((node, output))
         if name is None:
             name = self._names[node, output] = self._new_name()
@@ -406,14 +422,12 @@ class _Writer:
         dead = [
             self.name(src, output)
             for src, output in self._last_readers.get(node, ())
-            if (src, output) not in self._results
-            and src not in self._args
-            and src not in self._constants
+            if (src, output) not in self._kept
         ]
         dead.extend(
             self.name(node, output)
             for output in range(node.num_outputs)
-            if (node, output) not in self._readers and (node, output) not in self._results
+            if (node, output) not in self._readers and (node, output) not in self._kept
         )
         if dead:
             text, owner = self.lines[-1]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.plugins.jit.small_graphs import body
+from tests.plugins.jit.small_graphs import body, numpy_kernel
 
 import graphmill
 from graphmill.errors import InternalError
@@ -23,13 +23,26 @@ from graphmill_plugins.jit.straight.output_checks import (
 from graphmill_plugins.jit.straight.straight_line import StraightLine
 
 
-def code(give: Any, *nodes: str, **declared: Any) -> StraightLine:
-    """Return the code of nodes whose kernels are all `give`."""
+def code(give: Any, *nodes: str, shares: bool = False, **declared: Any) -> StraightLine:
+    """Return the code of nodes whose kernels are all `give`.
+
+    Args:
+        give: the kernel.
+        nodes: the nodes.
+        shares: whether the nodes of one op share the call of the first one's kernel.
+        declared: options of the kernel.
+    """
     definition = kernels_of(kernel("Neg", "Split", **declared)(give))[-1]
+    calls: dict[str, Any] = {}
 
     def create(node: Any, scheduled: Any) -> Any:
-        del scheduled
-        return bind(definition, OpKernelConstruction(node.name, node.op_def, node.attrs, None, np))
+        if node.op == "Cast":
+            return numpy_kernel(node, scheduled)
+        construction = OpKernelConstruction(node.name, node.op_def, node.attrs, None, np)
+        made = bind(definition, construction)
+        if shares:
+            made.compute = calls.setdefault(node.op, made.compute)
+        return made
 
     bodies = ScheduledBodies(
         body(*nodes, x="float32[4]"), graphmill.default_host(), EffectsPolicy()
@@ -43,6 +56,9 @@ def error_of(made: StraightLine, value: Any) -> Any:
     except Exception as error:  # noqa: BLE001 - as the kernel of a cluster does
         return made.error_of(error)
     return None
+
+
+TWICE = ("n = Neg(x)", "y = Neg(n)")
 
 
 def double_of_two(xp: Any, x: Any) -> Any:
@@ -89,6 +105,45 @@ def test_long_code_is_checked_in_more_calls() -> None:
         assert error_of(made, np.float32(1)) is None
     assert error_of(made, np.float32(2)).node == "n0"
     assert error_of(made, np.float32(2)) is None
+
+
+@pytest.mark.parametrize("validates", [False, True])
+def test_first_of_nodes_that_share_a_call_is_checked(
+    validates: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Long code is not compiled again to drop a few checks."""
+    monkeypatch.setenv(VALIDATE_VARIABLE, str(int(validates)))
+    nodes = [f"n{index} = Neg({f'n{index - 1}' if index else 'x'})" for index in range(LARGE)]
+    made = code(double_of_two, *nodes, shares=True)
+    assert made.source.count(".dtype is") == (LARGE if validates else 1)
+    for _ in range(FIRST_CALLS_OF_LARGE + 1):
+        assert error_of(made, np.float32(1)) is None
+    assert error_of(made, np.float32(2)).node == "n0"
+
+
+def test_short_code_drops_the_check_of_a_shared_call() -> None:
+    made = code(double_of_two, *TWICE, shares=True)
+    assert ".dtype is" not in made.source
+    assert error_of(made, np.float32(2)).node == "n"
+
+
+def test_nodes_of_other_types_are_checked_even_if_they_share_a_call() -> None:
+    def wrong_integers(xp: Any, x: Any) -> Any:
+        return np.float64(x) if x.dtype == np.int32 else x
+
+    nodes = ("n = Neg(x)", "i = Cast(n, DstT=int32)", "y = Neg(i)")
+    made = code(wrong_integers, *nodes, shares=True)
+    assert error_of(made, np.float32(1)).node == "y"
+
+
+def test_shared_call_is_checked_at_each_node_if_it_looks_at_values() -> None:
+    def increased(x: Any) -> Any:
+        return np.float64(x + 1) if x == 2 else x + 1
+
+    made = code(increased, *TWICE, backend="numpy", shares=True)
+    for _ in range(FIRST_CALLS + 1):
+        assert error_of(made, np.float32(5)) is None
+    assert error_of(made, np.float32(1)).node == "y"
 
 
 def test_kernel_that_looks_at_values_is_checked_in_each_call() -> None:
