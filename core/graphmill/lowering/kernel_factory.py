@@ -54,6 +54,7 @@ class KernelFactory:
             effects policy.
         segment: the cache of stateful kernels by node name: the session's for this device, or the
             function's own for nodes of a function body.
+        shapes: what is known about the shapes of the graph's arguments; by default nothing.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class KernelFactory:
         device: Device,
         functions: FunctionLibraryRuntime,
         segment: StatefulKernels,
+        shapes: ShapeSources | None = None,
     ) -> None:
         self._host = host
         self._device = device
@@ -69,7 +71,7 @@ class KernelFactory:
         self._segment = segment
         self._choices: dict[Node, KernelChoice] = {}
         self._shared_kernels: AttrsCache[_Bound] = AttrsCache()
-        self._shapes = ShapeSources()
+        self._shapes = shapes or ShapeSources()
         self._validates = is_validation_on()
 
     def choose_all(self, graph: Graph) -> None:

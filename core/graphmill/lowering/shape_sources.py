@@ -48,18 +48,35 @@ class ShapeSources:
             self._trace((edge.src, edge.src_output))
         return len(self._distinct(node.in_edges)) > 1
 
+    def of(self, tensor: Tensor) -> Tensor | None:
+        """Return the source of a tensor; None if it has one element."""
+        self._trace(tensor)
+        return self._sources[tensor]
+
+    def declare(self, tensor: Tensor, source: Tensor | None) -> None:
+        """Declare the source of a tensor that its own graph does not determine, as an argument's.
+
+        Args:
+            tensor: the tensor; nothing that depends on it has been traced.
+            source: any tensor of the same shape, also of another graph; None if it has one element.
+        """
+        self._sources[tensor] = source
+
     def _trace(self, tensor: Tensor) -> None:
         """Find the source of a tensor; a long chain of nodes is followed without recursion."""
+        if tensor in self._sources:
+            return
         waiting, seen = [tensor], set()
         while waiting:
             tensor = waiting[-1]
             edges = _followed(*tensor)
-            inputs = [(edge.src, edge.src_output) for edge in edges]
-            needed = [one for one in inputs if one not in self._sources and one not in seen]
-            if needed and tensor not in seen:
+            if tensor not in seen:
                 seen.add(tensor)
-                waiting += needed
-                continue
+                inputs = [(edge.src, edge.src_output) for edge in edges]
+                needed = [one for one in inputs if one not in self._sources and one not in seen]
+                if needed:
+                    waiting += needed
+                    continue
             waiting.pop()
             if tensor not in self._sources:
                 self._sources[tensor] = self._source(tensor, edges)
@@ -75,9 +92,13 @@ class ShapeSources:
 
     def _distinct(self, edges: Sequence[Edge]) -> set[Tensor]:
         """Return the sources of some inputs; an input of a cycle is a source itself."""
-        tensors = [(edge.src, edge.src_output) for edge in edges]
-        found = {self._sources.get(tensor, tensor) for tensor in tensors}
-        return {source for source in found if source is not None}
+        found: set[Tensor] = set()
+        for edge in edges:
+            tensor = edge.src, edge.src_output
+            source = self._sources.get(tensor, tensor)
+            if source is not None:
+                found.add(source)
+        return found
 
 
 def _followed(node: Node, output: int) -> Sequence[Edge]:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from graphmill.lowering.kernel_factory import KernelFactory as KernelFactory
     from graphmill.lowering.placement.memory_types import MemoryTypeFinder as MemoryTypeFinder
     from graphmill.lowering.placement.memory_types import ensure_memory_types as ensure_memory_types
+    from graphmill.lowering.shape_sources import ShapeSources as ShapeSources
     from graphmill.memory import ALIGNMENT as ALIGNMENT
     from graphmill.memory import TransferredMemory as TransferredMemory
     from graphmill.memory import aligned_empty as aligned_empty
@@ -60,6 +61,7 @@ else:
             "graphmill.lowering.functions.function_runtime": "FunctionLibraryRuntime",
             "graphmill.lowering.kernel_factory": "KernelFactory",
             "graphmill.lowering.placement.memory_types": "MemoryTypeFinder ensure_memory_types",
+            "graphmill.lowering.shape_sources": "ShapeSources",
             "graphmill.memory": "ALIGNMENT TransferredMemory aligned_empty",
             "graphmill.ops.definition.system_ops": "COPY_TO_DEVICE COPY_TO_HOST",
             "graphmill.ops.inference.shape_inference": "infer_shapes shape_function",

@@ -48,7 +48,7 @@ class ClusterKernel:
         called = bodies_of(functions)
         bodies = ScheduledBodies(attr.body, host, functions.effects, device=device, called=called)
         bodies.measured_as = construction.node_name if attr.measures_nodes else ""
-        kernels = BodyKernels(device, functions, attr.owner)
+        kernels = BodyKernels(device, functions, attr.owner, attr.shapes)
         to_device = None if device.is_host_memory else device.to_device
         record = attr.record or ClusterRecord(construction.node_name, ())
         replacements = None

@@ -64,6 +64,25 @@ def test_tensor_of_a_loop_has_one_shape(xy: Any) -> None:
     assert [node.name for node in graph.nodes if shapes.may_grow(node)] == []
 
 
+def test_declared_source_relates_tensors_of_two_graphs(xy: Any) -> None:
+    x, y = xy
+    known = ShapeSources()
+    outer = known.of((x.op, 0))
+    other = graphmill.Graph()
+    with other.as_default():
+        a, b, c = (other.placeholder("float32", name=name) for name in "abc")
+        related, unrelated = ops.math.tanh(a) + b, a + c
+    shapes = ShapeSources()
+    shapes.declare((a.op, 0), outer)
+    shapes.declare((b.op, 0), outer)
+    shapes.declare((c.op, 0), known.of((y.op, 0)))
+    assert not shapes.may_grow(related.op)
+    assert shapes.may_grow(unrelated.op)
+    shapes = ShapeSources()
+    shapes.declare((c.op, 0), None)
+    assert not shapes.may_grow(unrelated.op)
+
+
 def test_long_chain_is_followed(xy: Any) -> None:
     x, y = xy
     total = x

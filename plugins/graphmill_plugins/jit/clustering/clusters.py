@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphmill.spi import OutsideNote, compilation_of
+from graphmill.spi.compilers import ShapeSources
 from graphmill_plugins.jit.analysis.refusal import refusal_on
 from graphmill_plugins.jit.clustering.constant_control_edges import move_constant_control_edges
 from graphmill_plugins.jit.clustering.contraction import Contraction
@@ -50,6 +51,7 @@ def form_clusters(graph: Graph, options: PassOptions) -> None:
         bodies = bodies_on(device, options)
         eligibility = Eligibility(options.host, refusal, device, bodies)
         max_size = options.config.graphmill.jit_max_cluster_size or MAX_SIZE
+        shapes = ShapeSources()
         for members in find_clusters(graph, eligibility, outside, max_size=max_size):
             size = _size(members, eligibility.choices, min_size)
             if size < min_size:
@@ -57,7 +59,7 @@ def form_clusters(graph: Graph, options: PassOptions) -> None:
             elif is_on_host and only_store(members):
                 reason = _contract_stores(graph, members, options)
             else:
-                reason = Contraction(graph, members, options).contract()
+                reason = Contraction(graph, members, options, shapes=shapes).contract()
             outside.update(dict.fromkeys(members, reason) if reason else {})
         loops = straight_loops(
             graph, options.host, nodes_in_loops(graph), refusal, eligibility.choices

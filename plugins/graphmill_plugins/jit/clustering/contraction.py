@@ -7,6 +7,7 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from graphmill.spi import ClusterRecord, Graph, compilation_of
+from graphmill.spi.compilers import ShapeSources
 from graphmill.spi.graphs import FunctionBody
 from graphmill_plugins.jit.ir.argument_nodes import add_argument, add_result
 from graphmill_plugins.jit.ir.cluster_attr import CALLS, INNER_CALLS, ClusterAttr
@@ -42,6 +43,8 @@ class Contraction:
         op_def: the op of the new node.
         recorder: the graph that records the cluster; by default `graph`.
         owner: the library function that the nodes belong to, if any.
+        shapes: the relations of shapes in `graph`, which the contractions of one graph share, so
+            that they are known across clusters that have already been contracted.
 
     Attributes:
         functions: bodies of called functions that replace those of the library.
@@ -56,7 +59,11 @@ class Contraction:
         op_def: OpDef = CLUSTER,
         recorder: Graph | None = None,
         owner: FuncAttr | None = None,
+        shapes: ShapeSources | None = None,
     ) -> None:
+        self.shapes = shapes or ShapeSources()
+        self.body_shapes = ShapeSources()
+        self.first_of_shape: dict[tuple[Node, int], tuple[Node, int]] = {}  # arguments by source
         self.recorder = recorder or graph
         self.owner = owner
         self.functions: Mapping[FunctionKey, FunctionBody] = {}
@@ -117,6 +124,7 @@ class Contraction:
             owner=self.owner,
             reason=self.reason,
             measures_nodes=options.jit_node_times,
+            shapes=self.body_shapes,
         )
 
     def _leaving(self) -> list[Edge]:
@@ -164,6 +172,10 @@ class Contraction:
             name, dtype = self._free(f"input_{index}"), src.output_types[output]
             existing = add_argument(self.body, self.ops, name, index, dtype)
             self.inputs[src, output] = existing
+            source = self.shapes.of((src, output))
+            if source is not None:  # the nodes of the body refer to no others, and can outlive them
+                source = self.first_of_shape.setdefault(source, (existing, 0))
+            self.body_shapes.declare((existing, 0), source)
         return existing
 
     def _function_body(self) -> FunctionBody:
@@ -195,6 +207,8 @@ class Contraction:
             {"Tin": body.arg_types, "Tout": body.ret_types, "f": attr},
         )
         node.assigned_device = self.members[0].assigned_device
+        for tensor, index in self.outputs.items():
+            self.shapes.declare((node, index), self.shapes.of(tensor))
         for edge in leaving:
             index = self.outputs[edge.src, edge.src_output]
             graph.replace_input(edge.dst, edge.dst_input, node, index)

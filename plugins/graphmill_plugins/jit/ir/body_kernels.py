@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from graphmill.spi.compilers import KernelFactory
+from graphmill.spi.compilers import KernelFactory, ShapeSources
 
 if TYPE_CHECKING:
     from graphmill.spi import Device, FuncAttr, Node, OpKernel
@@ -23,14 +23,20 @@ class BodyKernels:
         device: the device that they run on.
         functions: the function library runtime that they may call.
         owner: the library function that contains the cluster; None for the session's graph.
+        shapes: what is known about the shapes of the cluster's arguments; by default nothing.
     """
 
     def __init__(
-        self, device: Device, functions: FunctionLibraryRuntime, owner: FuncAttr | None = None
+        self,
+        device: Device,
+        functions: FunctionLibraryRuntime,
+        owner: FuncAttr | None = None,
+        shapes: ShapeSources | None = None,
     ) -> None:
         self._device = device
         self._functions = functions
         self._owner = owner
+        self._shapes = shapes or ShapeSources()  # by node, so all owners may share it
         self._factories: dict[FuncAttr | None, KernelFactory] = {}
 
     def create(self, node: Node, scheduled: ScheduledBody) -> OpKernel:
@@ -51,4 +57,4 @@ class BodyKernels:
             segment = functions.segment
         else:
             segment = functions.instantiate(owner.name, owner.attrs).segment
-        return KernelFactory(functions.host, self._device, functions, segment)
+        return KernelFactory(functions.host, self._device, functions, segment, self._shapes)

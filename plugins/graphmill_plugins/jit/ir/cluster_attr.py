@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from graphmill.spi import ClusterRecord
+    from graphmill.spi.compilers import ShapeSources
     from graphmill.spi.graphs import FunctionBody
 
 CALLS: Final = 2
@@ -39,11 +40,13 @@ class ClusterAttr(FuncAttr):
         owner: the library function that its nodes belong to; None for the session's graph.
         reason: why it cannot be compiled; empty if it can.
         measures_nodes: whether traced steps measure the times of its nodes.
+        shapes: what the surrounding graph tells about the shapes of the body's arguments; None if
+            nothing.
     """
 
     __slots__ = (
         *("body", "cache_bytes", "cache_dir", "calls", "functions", "mode", "owner", "reason"),
-        *("measures_nodes", "record"),
+        *("measures_nodes", "record", "shapes"),
     )
     # Only the name and the attrs are frozen: a data class would cost a millisecond to create.
     __setattr__ = object.__setattr__
@@ -62,6 +65,7 @@ class ClusterAttr(FuncAttr):
         owner: FuncAttr | None = None,
         reason: str = "",
         measures_nodes: bool = False,
+        shapes: ShapeSources | None = None,
     ) -> None:
         super().__init__(name)
         self.body = body
@@ -74,3 +78,4 @@ class ClusterAttr(FuncAttr):
         self.owner = owner
         self.reason = reason
         self.measures_nodes = measures_nodes
+        self.shapes = shapes

@@ -39,7 +39,7 @@ class StraightLineKernel:
             raise TypeError("a cluster needs its body and a device")
         host, called = functions.host, bodies_of(functions)
         bodies = ScheduledBodies(attr.body, host, functions.effects, attr.functions, called=called)
-        kernels = BodyKernels(device, functions, attr.owner)
+        kernels = BodyKernels(device, functions, attr.owner, attr.shapes)
         self._code = StraightLine(bodies, kernels.create, device.name)
         signature = SignatureRecord("all", reason=attr.reason)
         self._counts = signature.counts

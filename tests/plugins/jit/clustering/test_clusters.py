@@ -245,3 +245,20 @@ def test_clusters_are_convex_and_graph_stays_acyclic(seed: int, graphmill_host: 
         assert not reachable(inside, inside) & inside
     form(made)
     assert len(topological_order(made)) == len(made)
+
+
+def test_parts_of_a_cluster_know_which_arguments_have_one_shape() -> None:
+    """Elementwise nodes of related arguments need no check of the memory budget."""
+    nodes = ["n0 = Neg(x)", "n1 = Tanh(n0)"]
+    nodes += [f"n{i} = AddV2(n{i - 1}, n{i - 2})" for i in range(2, 12)]
+    made = graph(*nodes, "y = Mul(n11, z)", x="float32", z="float32")
+    fetch_unread(made)
+    clusters = [node for node in form(made, max_size=4).nodes if node.op == "_Cluster"]
+    assert len(clusters) > 2
+    growing = [
+        node.name
+        for cluster in clusters
+        for node in cluster.attrs["f"].body.graph.nodes
+        if cluster.attrs["f"].shapes.may_grow(node)
+    ]
+    assert growing == ["y"]
