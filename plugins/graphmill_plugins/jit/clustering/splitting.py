@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 _CONTEXTS: Final = (128, 16)  # numbers of following nodes by which equal positions are found
 _Context: TypeAlias = "tuple[int, list[int]]"  # a number of nodes, and their hash by position
+_PRIME: Final = (1 << 61) - 1
+_BASE: Final = 1_000_003
 _MAX_DISTANCE: Final = 64  # distances of inputs beyond this count as equal
 _MIN_LAST_PART: Final = 0.1  # of the size of a part; a smaller last part joins the one before
 _PART_SIZE: Final = 500  # about; small for XLA (half a second), large compared to a call
@@ -171,13 +173,19 @@ def _contexts(order: Sequence[Node]) -> list[_Context]:
     kinds = [(node.op, _distances(node, positions)) for node in order]
     hashes = [[hash((kind, _sources(node))) for kind, node in zip(kinds, order, strict=True)]]
     hashes.append([hash(kind) for kind in kinds])
-    return [(length, _windows(one, length)) for one in hashes for length in _CONTEXTS]
+    return [(length, window_hashes(one, length)) for one in hashes for length in _CONTEXTS]
 
 
-def _windows(hashes: list[int], length: int) -> list[int]:
-    """Return for each position a hash of the following hashes."""
-    padded = [*hashes, *[0] * length]
-    return [hash(tuple(padded[index : index + length])) for index in range(len(hashes))]
+def window_hashes(hashes: list[int], length: int) -> list[int]:
+    """Return for each position a hash of the following hashes: a polynomial modulo a prime."""
+    leading = pow(_BASE, length, _PRIME)
+    windows, value = [], 0
+    # The hash at a position follows from the next one: one number enters and one leaves.
+    for own, last in zip(reversed(hashes), [0] * length + hashes[::-1], strict=False):
+        value = (value * _BASE + own - last * leading) % _PRIME
+        windows.append(value)
+    windows.reverse()
+    return windows
 
 
 def _sources(node: Node) -> tuple[int, ...]:

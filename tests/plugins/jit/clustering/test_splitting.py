@@ -17,7 +17,7 @@ from graphmill.testing.generators.dataflow_graphs import random_graph
 from graphmill_plugins.jit.clustering import grouping
 from graphmill_plugins.jit.clustering.eligibility import Eligibility
 from graphmill_plugins.jit.clustering.grouping import find_clusters
-from graphmill_plugins.jit.clustering.splitting import READ_BY_SEVERAL, split
+from graphmill_plugins.jit.clustering.splitting import READ_BY_SEVERAL, split, window_hashes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,6 +54,16 @@ def one(node: Node) -> int:
 
 def members_of(made: Graph) -> list[Node]:
     return [node for node in topological_order(made) if node.op not in ("Placeholder", "_Retval")]
+
+
+@pytest.mark.parametrize("length", [1, 3, 16])
+def test_windows_have_equal_hashes_if_they_are_equal(length: int) -> None:
+    rng = np.random.default_rng(length)
+    hashes = [hash(("kind", int(kind))) for kind in rng.integers(2, size=300)]
+    padded = [*hashes, *[0] * length]
+    windows = [tuple(padded[index : index + length]) for index in range(len(hashes))]
+    found = window_hashes(hashes, length)
+    assert len(set(zip(windows, found, strict=True))) == len(set(windows)) == len(set(found))
 
 
 def test_cluster_of_the_maximum_size_is_not_split(graphmill_host: Host) -> None:
