@@ -70,6 +70,7 @@ class KernelFactory:
         self._functions = functions
         self._segment = segment
         self._choices: dict[Node, KernelChoice] = {}
+        self._found: AttrsCache[KernelChoice] = AttrsCache()
         self._shared_kernels: AttrsCache[_Bound] = AttrsCache()
         self._shapes = shapes or ShapeSources()
         self._validates = is_validation_on()
@@ -82,14 +83,13 @@ class KernelFactory:
             PluginConflictError: two kernels match a node equally well.
         """
         missing: dict[str, list[tuple[Node, str]]] = {}
-        found: AttrsCache[KernelChoice] = AttrsCache()
         for node in graph.nodes:
-            choice = found.find(node)
+            choice = self._found.find(node)
             if choice is None:
                 if is_argument_or_result(node) or node.op in graph.library:
                     continue
                 try:
-                    choice = found.store(node, self.choose(node))
+                    choice = self.choose(node)
                 except NotFoundError as error:
                     missing.setdefault(node.op, []).append((node, error.message))
                     continue
@@ -103,7 +103,11 @@ class KernelFactory:
         Raises:
             NotFoundError: there is no kernel for it.
         """
-        return find_kernel(self._host.kernels, node, self._device)
+        choice = self._found.find(node)
+        if choice is None:
+            choice = find_kernel(self._host.kernels, node, self._device)
+            self._found.store(node, choice)
+        return choice
 
     def create(self, node: Node) -> OpKernel:
         """Return the kernel of a node, created or found in the segment.

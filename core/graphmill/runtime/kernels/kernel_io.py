@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 def refs_to_read(node: Node) -> tuple[int, ...]:
     """Return the inputs of a node that are references and must be replaced by their values."""
-    return tuple(
-        index
-        for index, edge in enumerate(node.in_edges)
-        if edge.src.output_types[edge.src_output].is_ref and not node.input_types[index].is_ref
-    )
+    found: tuple[int, ...] = ()
+    for index, edge in enumerate(node.in_edges):
+        if edge.src.output_types[edge.src_output].is_ref and not node.input_types[index].is_ref:
+            found += (index,)
+    return found
 
 
 def read_refs(node: Node, positions: Sequence[int], inputs: list[Any]) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from graphmill.errors import OpError
 from graphmill.spi import FuncAttr, Source
-from graphmill.spi.graphs import is_argument_or_result
+from graphmill.spi.graphs import AttrsCache, is_argument_or_result
 from graphmill_plugins.jit.analysis.refusal import refuses_nothing
 from graphmill_plugins.jit.analysis.waiting import WaitingNodes
 from graphmill_plugins.jit.idioms.list_length_analysis import ListLengthAnalysis
@@ -62,11 +62,23 @@ class Eligibility:
         self._functions: dict[str, str | None] = {}
         self._num_calls: dict[str, int] = {}
         self._sizes: dict[str, int] = {}
+        self._reasons: AttrsCache[tuple[str | None]] = AttrsCache()
         self.waits = WaitingNodes(self.choices)
         self.lists = ListLengthAnalysis(self.choices.bodies)
 
     def why_not(self, node: Node) -> str | None:
         """Return why a node cannot be in a cluster, or None if it can."""
+        found = self._reasons.find(node)
+        if found is None:
+            found = (self._why_not(node),)
+            traits = node.op_def.traits
+            if not (traits.asserts or traits.is_control_flow or node.op_def.calls) and (
+                self.choices.depends_on_attrs_only(node)
+            ):
+                self._reasons.store(node, found)
+        return found[0]
+
+    def _why_not(self, node: Node) -> str | None:
         traits = node.op_def.traits
         if is_argument_or_result(node):
             return "it is an argument or result of the graph"
@@ -93,7 +105,8 @@ class Eligibility:
 
     def size(self, node: Node) -> int:
         """Return the number of operations of an eligible node, those of its functions included."""
-        return 1 + sum(self._sizes.get(f.name, 0) for f in followed_functions(node))
+        functions = followed_functions(node)
+        return 1 + sum(self._sizes.get(f.name, 0) for f in functions) if functions else 1
 
     def why_not_functions(self, node: Node) -> str | None:
         """Return why a function that a node calls cannot be in a cluster, or None if all can."""

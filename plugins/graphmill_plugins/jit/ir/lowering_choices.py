@@ -40,7 +40,8 @@ def device_of(graph: Graph, devices: Iterable[Device]) -> Device | None:
 
 def followed_functions(node: Node) -> list[FuncAttr]:
     """Return the functions that a node calls and that the compiler can trace."""
-    return [called.function for called in calls_of(node) if called.kind in _FOLLOWED]
+    calls = calls_of(node)
+    return [called.function for called in calls if called.kind in _FOLLOWED] if calls else []
 
 
 class LoweringChoice(NamedTuple):
@@ -106,10 +107,16 @@ class LoweringChoices:
         self._type = _HOST_TYPE if device is None else device.device_type
         self._backends = _HOST_BACKENDS if device is None else tuple(device.backends)
         self._found: AttrsCache[_Found] = AttrsCache()
+        self._kernels: AttrsCache[tuple[KernelChoice | None]] = AttrsCache()
 
     def kernel_choice(self, node: Node) -> KernelChoice | None:
         """Return the kernel that the registry chooses for a node."""
-        return self._host.kernels.try_find(node.op_def, node.attrs, self._type, self._backends)
+        found = self._kernels.find(node)
+        if found is None:
+            kernels = self._host.kernels
+            choice = kernels.try_find(node.op_def, node.attrs, self._type, self._backends)
+            found = self._kernels.store(node, (choice,))
+        return found[0]
 
     def why_elsewhere(self, node: Node) -> str:
         """Return why a node of a called function cannot run on this device; empty if it can.
@@ -187,6 +194,13 @@ class LoweringChoices:
             if reason:
                 return reason
         return found.choice
+
+    def depends_on_attrs_only(self, node: Node) -> bool:
+        """Return whether nodes with the same op and attrs have the result of `of` for this one."""
+        if node.op in node.graph.library:
+            return False
+        found = self._found.find(node) or self._found.store(node, self._find(node))
+        return found.lowering is None or not found.lowering.refuse
 
     def _find(self, node: Node) -> _Found:
         choice = self.kernel_choice(node)

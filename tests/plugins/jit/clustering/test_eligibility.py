@@ -65,6 +65,24 @@ def test_an_assert_with_computed_texts_is_not_eligible(graphmill_host: Host) -> 
     assert Eligibility(graphmill_host).why_not(made.node("y")) == "it has tensors of string"
 
 
+def test_asserts_with_equal_attrs_are_decided_one_by_one(graphmill_host: Host) -> None:
+    constant = "c = Const(dtype=string, value='string: \"too long\"')"
+    made = graph(constant, "a = Assert(p, [c])", "b = Assert(p, [t])", t="string", p="bool")
+    eligibility = Eligibility(graphmill_host)
+    reasons = [eligibility.why_not(made.node(name)) for name in ("a", "b", "a")]
+    assert reasons == [None, "it has tensors of string", None]
+
+
+def test_nodes_that_a_lowering_may_refuse_are_decided_one_by_one(graphmill_host: Host) -> None:
+    """They share attrs, but the lowering looks at the inputs."""
+    constant = "c = Const(dtype=int32, value='int32: [0, 1]')"
+    stitches = ("a = DynamicStitch([c], [x])", "b = DynamicStitch([i], [x])")
+    made = graph(constant, *stitches, x="float32[2]", i="int32[2]")
+    eligibility = Eligibility(graphmill_host)
+    reasons = [eligibility.why_not(made.node(name)) for name in "aba"]
+    assert [reason is None for reason in reasons] == [True, False, True]
+
+
 def test_list_may_be_passed_on(graphmill_host: Host) -> None:
     made = graph("l = EmptyTensorList(i, i, element_dtype=float32)", "y = Identity(l)", i="int32")
     assert Eligibility(graphmill_host).why_not(made.node("y")) is None
