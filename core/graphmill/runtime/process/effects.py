@@ -51,7 +51,7 @@ SWITCH_INTERVAL: Final = ProcessEffect(
 )
 FULL_COLLECTIONS: Final = ProcessEffect(
     "full_collections",
-    "raises the third threshold of the garbage collector (gc.set_threshold)",
+    "raises the thresholds of the garbage collector (gc.set_threshold)",
     "while a graph of 10,000 nodes or more is built or lowered, and while a background thread "
     "compiles; restored afterwards",
     "each full collection visits all nodes again while the other threads wait, and lowering and "

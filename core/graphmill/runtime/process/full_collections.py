@@ -3,7 +3,8 @@
 A full collection visits each object of the process, and starts whenever their number has grown by a
 quarter. Lowering creates tens of objects for each node, all of which stay: a graph of 100,000 nodes
 would be visited again and again, in a third of the time of its lowering. Young objects are
-collected less often, too: JAX adds work of its own to each collection.
+collected less often, too: JAX adds work of its own to each collection. Those that survive one
+collection are not visited again, because nearly all of them stay.
 
 Tracing and lowering a program creates hundreds of thousands of objects as well. A full collection
 then holds the GIL for a tenth of a second, and the steps that run meanwhile wait for it.
@@ -24,9 +25,10 @@ _YOUNG_THRESHOLD: Final = 50_000  # more objects than lowering a thousand nodes 
 
 
 class NoFullCollections(TemporarySetting[_Thresholds]):
-    """A context in which the garbage collector visits young objects only, if it is enabled.
+    """A context in which the garbage collector visits new objects only, if it is enabled.
 
-    Python 3.14 has no third threshold, and collects as before.
+    Python 3.14 has no third threshold; its second one bounds the part of the old objects that each
+    collection visits.
     """
 
     def __init__(self) -> None:
@@ -34,7 +36,7 @@ class NoFullCollections(TemporarySetting[_Thresholds]):
             FULL_COLLECTIONS,
             gc.get_threshold,
             lambda thresholds: gc.set_threshold(*thresholds),
-            lambda before: (before[0] and max(before[0], _YOUNG_THRESHOLD), before[1], _NEVER),
+            lambda before: (before[0] and max(before[0], _YOUNG_THRESHOLD), _NEVER, _NEVER),
         )
 
 
