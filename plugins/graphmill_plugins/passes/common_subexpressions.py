@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from graphmill.errors import OpError
 from graphmill.spi import TensorAttr, topological_order
+from graphmill.spi.graphs import AttrsCache
 from graphmill.spi.passes import is_overridden
 from graphmill_plugins.passes.options import is_enabled
 from graphmill_plugins.passes.purity import has_pure_op, is_pure
@@ -30,8 +31,12 @@ def merge(graph: Graph, options: PassOptions) -> None:
         return
     first: dict[Hashable, Node] = {}
     key_of, merged = _Keys(), []
+    comparable: AttrsCache[bool] = AttrsCache()
     for node in topological_order(graph):
-        if not (node.output_types and has_pure_op(node)) or _has_large_tensor(node):
+        is_comparable = comparable.find(node)
+        if is_comparable is None:
+            is_comparable = comparable.store(node, _is_comparable(node))
+        if not is_comparable:
             continue
         original = first.setdefault(key_of(node), node)
         # The kernel, which equal nodes share, is looked up only if there is a duplicate.
@@ -85,6 +90,11 @@ def _value(value: Any) -> Hashable:
         return value.dtype, value.shape, data
     # 1, 1.0 and True are equal in Python, but are not equal attrs.
     return type(value), value
+
+
+def _is_comparable(node: Node) -> bool:
+    """Return whether a node may be merged with an equal one, as its op and attrs tell."""
+    return bool(node.output_types) and has_pure_op(node) and not _has_large_tensor(node)
 
 
 def _has_large_tensor(node: Node) -> bool:
