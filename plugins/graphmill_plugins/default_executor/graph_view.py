@@ -296,8 +296,10 @@ def _is_control_flow(node: Node) -> bool:
 
 
 def _initial_pending(node: Node, *, is_merge: bool) -> int:
-    source = node.graph.source
-    control = sum(edge.src is not source for edge in node.control_in_edges)
+    control = 0
+    if node.control_in_edges:
+        source = node.graph.source
+        control = sum(edge.src is not source for edge in node.control_in_edges)
     # A Merge starts at its first live input, for which bit 0 stands; control edges count double.
     return 1 + 2 * control if is_merge else len(node.in_edges) + control
 
@@ -305,10 +307,13 @@ def _initial_pending(node: Node, *, is_merge: bool) -> int:
 def _connect(item: NodeItem, by_node: Mapping[Node, NodeItem]) -> None:
     by_output: list[list[tuple[int, NodeItem]]] = [[] for _ in range(item.num_outputs)]
     control = []
+    is_simple = item.kind == PLAIN
     for edge in item.node.out_edges:
         consumer = by_node.get(edge.dst)
         if consumer is None:  # _SINK
             continue
+        if consumer.is_merge or consumer.is_control_trigger:
+            is_simple = False
         if edge.is_control:
             control.append(consumer)
         else:
@@ -316,10 +321,7 @@ def _connect(item: NodeItem, by_node: Mapping[Node, NodeItem]) -> None:
     item.output_edges = tuple(map(tuple, by_output))
     item.first_edges = item.output_edges[0] if by_output else ()
     item.control_edges = tuple(control)
-    consumers = [*control, *(consumer for edges in by_output for _, consumer in edges)]
-    item.is_simple = item.kind == PLAIN and not any(
-        consumer.is_merge or consumer.is_control_trigger for consumer in consumers
-    )
+    item.is_simple = is_simple
 
 
 def _create_kernels(items: Sequence[NodeItem], create_kernel: Callable[[Node], OpKernel]) -> None:
