@@ -110,7 +110,7 @@ class AttrDef(NamedTuple):
     Attributes:
         name: its name.
         type: "type", "int", "float", "bool", "string", "shape", "tensor", "func" or "list(…)".
-        default: its default in canonical form, or `NO_DEFAULT`.
+        default: its default, in canonical form once it is registered, or `NO_DEFAULT`.
         allowed: the allowed values (for a list, of its elements); empty if all are allowed.
         minimum: the smallest allowed int, or length of a list; None if there is no minimum.
         description: a sentence for users.

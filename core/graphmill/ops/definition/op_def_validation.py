@@ -5,16 +5,18 @@ Semantics: ValidateOpDef in tensorflow/core/framework/op_def_util.cc.
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from typing import TYPE_CHECKING, Final
 
 from graphmill.errors import InvalidArgumentError
 from graphmill.ops.attrs import attr_check
 from graphmill.ops.attrs.attr_types import NO_DEFAULT
+from graphmill.ops.definition.op_def import AttrDef
 from graphmill.ops.definition.op_traits import check_traits
 
 if TYPE_CHECKING:
-    from graphmill.ops.definition.op_def import ArgDef, AttrDef, OpDef
+    from graphmill.ops.definition.op_def import ArgDef, OpDef
 
 _OP_NAME: Final = re.compile(r"(?:_*[A-Z]\w*>)*_*[A-Z]\w*", re.ASCII)
 _ARG_NAME: Final = re.compile(r"[a-z_]\w*", re.ASCII)
@@ -43,6 +45,30 @@ def validate_op_def(op_def: OpDef) -> None:
     _check_unique(op_def, [arg.name for arg in op_def.input_args], "inputs")
     _check_unique(op_def, [arg.name for arg in op_def.output_args], "outputs")
     check_traits(op_def)
+
+
+def with_canonical_values(op_def: OpDef) -> OpDef:
+    """Return a definition whose attrs have defaults and allowed values in canonical form.
+
+    Authors may write them as for a node: text for a string, a list for a list.
+
+    Raises:
+        InvalidArgumentError: one cannot be converted to the type of its attr.
+    """
+    attrs = tuple([_with_canonical_values(attr, op_def.name) for attr in op_def.attrs])
+    # Compared as text, because 1, 1.0 and True are equal in Python.
+    if repr(attrs) == repr(op_def.attrs):
+        return op_def
+    return dataclasses.replace(op_def, attrs=attrs)
+
+
+def _with_canonical_values(attr: AttrDef, op: str) -> AttrDef:
+    if attr.type not in _TYPES:
+        return attr  # `validate_op_def` refuses it
+    element = AttrDef(attr.name, attr.type.removeprefix("list(").removesuffix(")"))
+    allowed = tuple([element.canonical(value, op) for value in attr.allowed])
+    default = attr.canonical(attr.default, op) if attr.has_default else attr.default
+    return attr._replace(default=default, allowed=allowed)
 
 
 def _validate_attr(op_def: OpDef, attr: AttrDef) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 from graphmill.errors import InvalidArgumentError, NotFoundError, suggest
 from graphmill.ops.definition.op_def import OpDef
 from graphmill.ops.definition.op_def_json import op_def_from_json
-from graphmill.ops.definition.op_def_validation import validate_op_def
+from graphmill.ops.definition.op_def_validation import validate_op_def, with_canonical_values
 from graphmill.ops.definition.op_traits import DEFAULT_TRAITS, OpTraits
 from graphmill.registry import CORE, PluginConflictError, Provenance
 
@@ -209,6 +209,7 @@ class OpRegistry:
             op_def = dataclasses.replace(op_def, traits=traits)
         elif op_def.traits is DEFAULT_TRAITS and (bundled := same_bundled(op_def)) is not None:
             op_def = dataclasses.replace(op_def, traits=bundled.traits)
+        op_def = with_canonical_values(op_def)
         validate_op_def(op_def)
         addition = _Addition(op_def, owner, replace)
         self._check_conflicts(addition)

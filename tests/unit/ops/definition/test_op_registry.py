@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from graphmill import dtypes
 from graphmill.errors import AlreadyExistsError, InvalidArgumentError, NotFoundError
-from graphmill.ops.definition.op_def import ArgDef, OpDef
+from graphmill.ops.definition.op_def import ArgDef, AttrDef, OpDef
 from graphmill.ops.definition.op_registry import OpRegistry, bundled_ops
 from graphmill.registry import PluginConflictError, Provenance
 
@@ -56,6 +58,28 @@ def test_added_op_is_found(ops: OpRegistry) -> None:
 def test_a_message_can_be_added(ops: OpRegistry) -> None:
     ops.add(TWICE.to_proto())
     assert ops.get("Downstream>Twice").input_args == TWICE.input_args
+
+
+@pytest.mark.parametrize(
+    ("kind", "written", "canonical"),
+    [
+        ("string", "a", b"a"),
+        ("float", 1, 1.0),
+        ("list(float)", [1, 2], (1.0, 2.0)),
+        ("list(string)", ["a"], (b"a",)),
+        ("type", "float32", dtypes.float32),
+    ],
+)
+def test_defaults_may_be_written_as_for_a_node(
+    ops: OpRegistry, kind: str, written: Any, canonical: Any
+) -> None:
+    elements = written if isinstance(written, list) else [written]
+    added = ops.add(OpDef("Mine", attrs=(AttrDef("a", kind, written, allowed=tuple(elements)),)))
+    attr = added.attr("a")
+    assert repr(attr.default) == repr(canonical)
+    assert ops.add(added) is added
+    with pytest.raises(InvalidArgumentError):
+        ops.add(OpDef("Other", attrs=(AttrDef("a", kind, object()),)))
 
 
 def test_the_same_definition_again_is_fine(ops: OpRegistry) -> None:
