@@ -133,7 +133,7 @@ class RowReader:
                 yield number, JsonText(line), position
 
     def _table(self, source: SourceFile) -> Parts:
-        with closing(_Counted(source.path)) as raw:
+        with closing(_Counted(open_stream(source.path))) as raw:
             text = io.TextIOWrapper(
                 cast("BinaryIO", raw), "utf-8-sig", "surrogateescape", newline=""
             )
@@ -268,8 +268,8 @@ def _is_row(array: np.ndarray[Any, Any], spec: InputSpec) -> bool:
 class _Counted(io.BufferedIOBase):
     """A stream that counts the bytes that are read from it."""
 
-    def __init__(self, path: str) -> None:
-        self._stream: BinaryIO = open_stream(path)
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
         self.position = 0
 
     def readable(self) -> bool:
