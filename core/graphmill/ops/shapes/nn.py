@@ -50,8 +50,8 @@ def fused_convolution(op: ShapeContext) -> TensorShape:
     """Return the shape of a convolution of padded images, which may be resized before."""
     shape, kernel = op.inputs[0].with_rank(4), op.shape("filter").with_rank(4)
     if op.type == "FusedResizeAndPadConv2D":
-        height, width = common.integers(op, "size") or (None, None)
-        shape = TensorShape((shape[0], height, width, shape[3]))
+        size = op.value_as_shape("size").with_rank(2)
+        shape = TensorShape((shape[0],)) + size + (shape[3],)
     padded = with_paddings(op, shape)
     merged_size(padded[3], kernel[2])
     return _windowed(op, padded, "NHWC", kernel[:2].as_list(), kernel[3])
