@@ -19,7 +19,12 @@ from graphmill_plugins._jax import jax_module
 from graphmill_plugins.jit.ir.errors import NotTraceable
 from graphmill_plugins.jit.lowerings.element_marks import note_read, note_write, start_marks
 from graphmill_plugins.jit.lowerings.structure import structure_lowerings
-from graphmill_plugins.jit.tracing.elements import Elements, FirstRows, set_and_grown
+from graphmill_plugins.jit.tracing.elements import (
+    Elements,
+    FirstRows,
+    is_fully_defined,
+    set_and_grown,
+)
 from graphmill_plugins.jit.tracing.static_values import (
     GUARD,
     guard,
@@ -80,7 +85,7 @@ def _make(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tupl
     )
     shape = attrs["element_shape"]
     elements = Elements(dtype, None, None, size, declared=None if shape is None else tuple(shape))
-    if shape is not None and -1 not in shape and not attrs["dynamic_size"]:
+    if is_fully_defined(shape) and not attrs["dynamic_size"]:
         elements = elements.filled(tuple(shape))
     state[handle] = elements
     start_marks(state, handle, size)
@@ -137,7 +142,7 @@ def _gather(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tu
         return (FirstRows.of(elements, state, shape, elements.declared),)
     _check(state, indices, elements, rank=1)
     _note_read(state, handle, indices, shape)
-    if elements.data is None and elements.size == 0 and shape is not None and -1 not in shape:
+    if elements.data is None and elements.size == 0 and is_fully_defined(shape):
         elements = elements.filled(tuple(shape))
     return (elements.gathered(indices),)
 
@@ -211,8 +216,7 @@ def _note_read(
     state: State, handle: TensorArrayHandle, indices: Any, shape: tuple[int, ...] | None = None
 ) -> None:
     """Note that elements are read; `shape` is what the op declares of theirs."""
-    declared = state[handle].declared
-    has_shape = any(one is not None and -1 not in one for one in (declared, shape))
+    has_shape = is_fully_defined(state[handle].declared) or is_fully_defined(shape)
     note_read(state, handle, indices, has_shape=has_shape)
 
 

@@ -14,7 +14,13 @@ from graphmill.spi import Lowering, LoweringTable
 from graphmill_plugins._jax import jax_module
 from graphmill_plugins.jit.ir.errors import NotTraceable
 from graphmill_plugins.jit.lowerings.structure import structure_lowerings
-from graphmill_plugins.jit.tracing.elements import Elements, FirstRows, set_and_grown, static_shape
+from graphmill_plugins.jit.tracing.elements import (
+    Elements,
+    FirstRows,
+    is_fully_defined,
+    set_and_grown,
+    static_shape,
+)
 from graphmill_plugins.jit.tracing.static_values import guard, is_outside, is_static, static_int
 
 if TYPE_CHECKING:
@@ -45,7 +51,7 @@ def _reserve(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> t
     del state
     size = static_int(inputs[1], "the length of a list")
     declared = static_shape(inputs[0])
-    is_any_set = np.False_ if declared is None or -1 in declared else None
+    is_any_set = None if is_fully_defined(declared) else np.False_
     elements = Elements(_dtype(attrs), None, None, size, declared=declared, is_any_set=is_any_set)
     return (_shaped(elements, inputs[0]),)
 
@@ -81,15 +87,12 @@ def _get_item(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> 
     del attrs
     elements, index, shape = inputs
     _check(state, index, elements)
-    elements.check_declared(static_shape(shape))
-    elements.check_set(state, static_shape(shape))
+    _check_shape(state, elements, shape)
     return (_shaped(elements, shape).element(index),)
 
 
 def _stack(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tuple[Any, ...]:
-    shape = static_shape(inputs[1])
-    inputs[0].check_declared(shape)
-    inputs[0].check_set(state, shape)
+    shape = _check_shape(state, inputs[0], inputs[1])
     elements = _shaped(inputs[0], inputs[1])
     count = np.int32(elements.size) if elements.length is None else elements.length
     expected: int = attrs["num_elements"]
@@ -108,8 +111,7 @@ def _gather(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tu
     del attrs
     elements, indices, shape = inputs
     _check(state, indices, elements, rank=1)
-    elements.check_declared(static_shape(shape))
-    elements.check_set(state, static_shape(shape))
+    _check_shape(state, elements, shape)
     return (_shaped(elements, shape).gathered(indices),)
 
 
@@ -184,6 +186,14 @@ def _on_lists_or_tensors(compute: TracedOp) -> Callable[..., Any]:
         return trace.kernel()
 
     return lower
+
+
+def _check_shape(state: State, elements: Elements, value: Any) -> tuple[int, ...] | None:
+    """Check that elements can be read with the shape in a tensor; return the static shape."""
+    shape = static_shape(value)
+    elements.check_declared(shape)
+    elements.check_set(state, shape)
+    return shape
 
 
 def _check(state: State, index: Any, elements: Elements, rank: int = 0) -> None:

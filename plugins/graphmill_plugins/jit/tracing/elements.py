@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
 import numpy as np
 
@@ -72,7 +72,7 @@ class Elements:
         _register()
 
     def leaves(self) -> list[Any]:
-        """Return its arrays, those that every list of this form has."""
+        """Return its arrays, without `is_any_set`, which `with_flag_of` adjusts."""
         return [leaf for leaf in (self.data, self.length) if leaf is not None]
 
     def like(self, other: Elements) -> Elements:
@@ -81,14 +81,13 @@ class Elements:
         If `other` has elements, the constant of the result is that of `other` or None. Zeros have
         at least the capacity of `other`, which inner loops may have increased.
         """
-        if other.is_any_set is not None and self.is_any_set is None:
-            return replace(self, is_any_set=np.True_).like(other)
+        own = self.with_flag_of(other)
         if other.data is None:
-            return self
-        if self.data is None:
-            empty = replace(self, size=max(self.size, other.size))
+            return own
+        if own.data is None:
+            empty = replace(own, size=max(own.size, other.size))
             return replace(empty.filled(other.data.shape[1:]), constant=other.constant)
-        return self if self.constant == other.constant else replace(self, constant=None)
+        return own if own.constant == other.constant else replace(own, constant=None)
 
     def with_flag_of(self, other: Elements) -> Elements:
         """Return these elements with `is_any_set` if one of both has it."""
@@ -224,8 +223,7 @@ class Elements:
             state: the state.
             shape: what the read declares, -1 for any size; None for any shape.
         """
-        is_known = shape is not None and -1 not in shape
-        if self.is_any_set is not None and not is_known and GUARD in state:
+        if self.is_any_set is not None and not is_fully_defined(shape) and GUARD in state:
             state[GUARD] = state[GUARD] & self.is_any_set
 
     def check(self, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
@@ -286,8 +284,7 @@ class FirstRows:
         """
         if elements.data is None:
             raise NotTraceable("elements are read before any is written")
-        is_whole = any(shape is not None and -1 not in shape for shape in shapes)
-        if GUARD in state and not is_whole:
+        if GUARD in state and not any(map(is_fully_defined, shapes)):
             state[GUARD] = state[GUARD] & (elements.length > 0)
         return cls(elements.data, elements.length)
 
@@ -305,6 +302,11 @@ def _fit(one: tuple[int, ...] | None, other: tuple[int, ...] | None) -> bool:
     return len(one) == len(other) and all(
         a == b or -1 in (a, b) for a, b in zip(one, other, strict=True)
     )
+
+
+def is_fully_defined(shape: tuple[int, ...] | None) -> TypeGuard[tuple[int, ...]]:
+    """Return whether a declared shape has a size for each axis."""
+    return shape is not None and -1 not in shape
 
 
 def static_shape(value: Any) -> tuple[int, ...] | None:
