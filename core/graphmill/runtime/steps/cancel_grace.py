@@ -4,6 +4,8 @@ A step that is past its deadline is cancelled: waiting kernels are woken, the ex
 when the last of them has returned, and calls `done`. An executor that never calls it, or a kernel
 that never returns, would block the caller forever. So the caller gives up after a grace period. The
 caller still waits for kernels that compute in a thread of the session's pool, because these return.
+
+`executor_failure` is the error of a run whose executor raised; both name the executors alike.
 """
 
 from __future__ import annotations

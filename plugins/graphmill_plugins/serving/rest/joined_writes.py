@@ -25,6 +25,7 @@ class JoinedWrites:
     def __init__(self, transport: asyncio.Transport | LingeringClose) -> None:
         self._transport = transport
         self._head = b""
+        # Bound once, as each response calls them.
         self.is_closing = transport.is_closing
         self._send = transport.write
 

@@ -38,7 +38,7 @@ class LingeringClose:
         self._should_linger = should_linger
         self._seconds = seconds
         self._timer: asyncio.TimerHandle | None = None
-        self.write = transport.write
+        self.write = transport.write  # which `__getattr__` would look up for each response
 
     @property
     def is_lingering(self) -> bool:
