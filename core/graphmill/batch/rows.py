@@ -63,7 +63,7 @@ _UNREADABLE: Final = (
     FailedPreconditionError,
     UnknownError,
 )
-"""The errors of files that cannot be opened: links to nothing, folders and the like."""
+"""The errors of files that cannot be opened: dangling links, folders and the like."""
 
 
 class RowReader:

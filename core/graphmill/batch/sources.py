@@ -150,7 +150,7 @@ def _source(
 def _status(path: str) -> tuple[int, str] | None:
     """Return the size and the stamp of a file; None for a folder.
 
-    What cannot be looked at, as a link to nothing, seems empty: it is reported when it is read.
+    A path that has no status, such as a dangling link, counts as empty; reading it reports why.
     """
     if files.is_url(path):
         if files.is_dir(path):
